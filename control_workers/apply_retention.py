@@ -56,7 +56,7 @@ async def apply_retention_periodically(
             if refused not in told:
                 told.add(refused)
                 logger.warning(
-                    "retention: nothing is deleted by a setting that may come from a restored database; set it again: %s",
+                    "retention: a setting that may come from a restored database deletes nothing; set it again: %s",
                     refused,
                 )
         if data_folder is not None:

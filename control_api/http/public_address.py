@@ -1,6 +1,7 @@
 """The address at which people and Git hosts reach the API."""
 
 import re
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.requests import HTTPConnection
 
@@ -27,6 +28,17 @@ def request_address(connection: HTTPConnection) -> str:
     if _HOST.fullmatch(host) is None:
         return ""
     return f"{'https' if is_https(connection) else 'http'}://{host}"
+
+
+def is_at_public_address(connection: HTTPConnection) -> bool:
+    """Return True if the request was sent to the host and with the scheme of `PHAROS_PUBLIC_URL`, or if there is
+    none."""
+    wanted, found = urlsplit(public_address(connection)), urlsplit(request_address(connection))
+    return (wanted.scheme, _host_of(wanted)) == (found.scheme, _host_of(found))
+
+
+def _host_of(parts: SplitResult) -> str:
+    return parts.netloc.lower().removesuffix({"https": ":443", "http": ":80"}.get(parts.scheme, ":"))
 
 
 def is_https(connection: HTTPConnection) -> bool:

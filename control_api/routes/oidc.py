@@ -7,13 +7,14 @@ import logging
 import secrets
 import time
 from datetime import UTC, datetime
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_api.authentication import unknown_actor
+from control_api.http.public_address import is_at_public_address, public_address, request_address
 from control_api.http.session_cookie import read_cookie, read_session_cookie, set_cookie
 from control_api.management.sign_in import read_origin, set_cookie_of
 from control_api.oidc.failures import BadIdToken, ProviderFailed
@@ -44,6 +45,11 @@ async def begin(request: Request, session: Session) -> RedirectResponse:
     Also the session that the browser has: its cookie is not sent on the way back, which another site begins.
     """
     provider = _find_provider(request)
+    if not is_at_public_address(request) and "here" not in request.query_params:
+        # The provider sends people back there, where a cookie of this address is not known. Once only: behind a proxy
+        # that changes `Host`, no request ever is at the public address.
+        query = urlencode({"next": _read_next(request.query_params.get("next", "/")), "here": 1})
+        return RedirectResponse(f"{public_address(request)}/api/v1/session/oidc?{query}", 302)
     state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     try:
@@ -76,6 +82,13 @@ async def finish(request: Request, session: Session) -> RedirectResponse:
     set_cookie(request, _COOKIE, "", 0, same_site="Lax")
     query = request.query_params
     state = query.get("state", "")
+    if kept is None:
+        logger.warning(
+            "a sign-in with OpenID Connect came back without its cookie to %s: it took too long, or was begun at "
+            "another address or in another browser; the address of this installation is %s",
+            request_address(request),
+            public_address(request),
+        )
     if kept is None or not hmac.compare_digest(state.encode(), kept["state"].encode()):
         return _back("oidc-expired")
     if "code" not in query:

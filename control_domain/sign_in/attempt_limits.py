@@ -5,6 +5,7 @@ are rows of the database. An attempt is counted before the password is checked, 
 """
 
 import hashlib
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,11 @@ from control_domain.tables.accounts import Person
 from control_domain.tables.sign_in import SignInLimit, SignInSession
 from pipeline_contracts.client_address import wider_network_of
 from pipeline_contracts.errors import TooManyRequests
+
+logger = logging.getLogger(__name__)
+
+# Seconds by which the clocks of several control planes may differ.
+_CLOCK_DIFFERENCE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,23 +100,32 @@ async def count_attempt(session: AsyncSession, limits: Sequence[AttemptLimit], n
             key=limit.key, forgotten_at=seconds + limit.seconds
         )
         row = SignInLimit.forgotten_at
-        full = seconds + limit.burst * limit.seconds
-        counted = (
-            case(
-                # Written while the clock was ahead: one more attempt, then as after many.
-                (row > full, literal(full - limit.seconds)),
-                (row > seconds, row),
-                else_=literal(seconds),
-            )
-            + limit.seconds
-        )
+        counted = case((row > seconds, row), else_=literal(seconds)) + limit.seconds
         statement = statement.on_conflict_do_update(
             index_elements=[SignInLimit.key],
             set_={"forgotten_at": counted},
-            where=counted <= full,
+            where=counted <= seconds + limit.burst * limit.seconds,
         ).returning(SignInLimit.key)
-        if (await session.execute(statement)).first() is None:
+        counted_row = (await session.execute(statement)).first()
+        if counted_row is None and not await _correct_time(session, limit, seconds):
             raise await _describe_wait(session, limit, seconds)
+
+
+async def _correct_time(session: AsyncSession, limit: AttemptLimit, seconds: float) -> bool:
+    """Count the attempt, as the last one of the burst, if the limit has a time that no clock but one that was ahead
+    can have written: nobody may have to wait until then. Return False for any other time."""
+    latest = seconds + limit.burst * limit.seconds
+    statement = (
+        update(SignInLimit)
+        .where(SignInLimit.key == limit.key, SignInLimit.forgotten_at > latest + _CLOCK_DIFFERENCE)
+        .values(forgotten_at=latest)
+        .returning(SignInLimit.key)
+        .execution_options(synchronize_session=False)
+    )
+    if (await session.execute(statement)).first() is None:
+        return False
+    logger.warning("a limit of sign-in had a time that is still to come: a clock of the servers was ahead")
+    return True
 
 
 async def _describe_wait(session: AsyncSession, limit: AttemptLimit, seconds: float) -> TooManyRequests:

@@ -1,6 +1,7 @@
 """The second factor of a person: an authenticator (TOTP), and recovery codes that replace it."""
 
 import hashlib
+import logging
 import secrets
 from datetime import datetime
 
@@ -14,11 +15,15 @@ from control_domain.tables.accounts import Person
 from control_domain.tables.sign_in import RecoveryCode, SecondFactor
 from pipeline_contracts.errors import Conflict, SecondFactorRequired, SignInRefused, invalid_field
 
+logger = logging.getLogger(__name__)
+
 RECOVERY_CODES = 10
 # 79 bits each, so that their digests cannot be reversed; without letters that look like digits.
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 _LENGTH = 16
 _GROUP = 4
+# The step of a code that was used may be so many ahead: one, and the difference between two control planes' clocks.
+_STEPS_AHEAD = 5
 _WRONG = "The code is wrong, or was used already. Enter the present code of your authenticator, or a recovery code."
 
 
@@ -119,6 +124,11 @@ async def _use_totp_code(
     step = find_totp_step(_open(keys, found), code, now.timestamp())
     if step is None:
         raise SignInRefused(_WRONG)
+    latest = int(now.timestamp() // PERIOD_SECONDS) + _STEPS_AHEAD
+    if found.last_step is not None and found.last_step > latest:
+        logger.warning(
+            "a code of a second factor was used at a time that is still to come: the clock was ahead"
+        )
     # Of two concurrent requests with one code, one wins.
     used = await session.execute(
         update(SecondFactor)
@@ -127,8 +137,8 @@ async def _use_totp_code(
             or_(
                 SecondFactor.last_step.is_(None),
                 SecondFactor.last_step < step,
-                # Used while the clock was ahead.
-                SecondFactor.last_step > int(now.timestamp() // PERIOD_SECONDS) + 1,
+                # Only a clock that was ahead can have let somebody use it: the codes until then are not used up.
+                SecondFactor.last_step > latest,
             ),
         )
         .values(last_step=step)

@@ -243,7 +243,7 @@ async def test_no_signature_of_an_incident_and_no_code_of_a_sign_in_appear_in_th
     url = f"{gateway.url}/incidents/inc_x?s={signature}&done=silenced"
     async with gateway.session.get(url, headers={"Referer": url}) as answer:
         assert answer.status == 503
-    back = f"{gateway.url}/api/v1/session/oidc/callback?state=secretstate&code=secretcode"
+    back = f"{gateway.url}/api/v1/session/oidc/callback?state=secretstate&code=4/secretcode"
     async with gateway.session.get(back) as answer:
         assert answer.status == 503
     log = (tmp_path / "caddy.log").read_text()

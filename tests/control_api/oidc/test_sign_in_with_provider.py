@@ -133,6 +133,29 @@ async def test_a_member_signs_in(api: Api, provider: Provider) -> None:
     assert changed.status == 200 and changed.data["has_password"] is True
 
 
+async def test_a_sign_in_begins_at_the_public_address(
+    api: Api, provider: Provider, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The provider sends people back there, and a cookie of another host would be missing."""
+    app, browser = api.platform.app, Browser(api.platform)
+    app.state.public_url = "http://pharos.example/"
+    begun = await browser.call("GET", f"{BEGIN}?next=/jobs%3Fa=1%26b", headers={})
+    assert begun.headers["Location"] == (f"http://pharos.example/api{BEGIN}?next=%2Fjobs%3Fa%3D1%26b&here=1")
+    assert not browser.cookies
+    # Behind a proxy that changes the host, the second request goes on.
+    begun = await browser.call("GET", f"{BEGIN}?here=1", headers={})
+    assert begun.headers["Location"].startswith(provider.url)
+    for public in ("HTTP://PHAROS.example:80", api.platform.url):
+        app.state.public_url = public
+        host = {"Host": "pharos.example"} if "example" in public else {}
+        begun = await browser.call("GET", BEGIN, headers=host)
+        assert begun.headers["Location"].startswith(provider.url)
+    state = parse_qs(urlsplit(begun.headers["Location"]).query)["state"][0]
+    back = await Browser(api.platform).call("GET", f"{CALLBACK}?state={state}&code=1", headers={})
+    assert back.headers["Location"] == "/sign-in?problem=oidc-expired"
+    assert f"without its cookie to {api.platform.url}" in caplog.text
+
+
 async def test_a_state_works_once(api: Api, provider: Provider) -> None:
     """One cookie would let a stranger send any number of codes to the provider."""
     browser = Browser(api.platform)

@@ -1,6 +1,6 @@
 """The sealed secret of a second factor, when the key that seals it is replaced; and two tabs that turn one on."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from control_domain.sign_in.second_factor import (
     use_code,
 )
 from control_domain.sign_in.totp import make_totp_code
-from pipeline_contracts.errors import Conflict
+from pipeline_contracts.errors import Conflict, SignInRefused
 from pipeline_contracts.rate_limits import RateLimit
 from tests.support.control_fixtures import sessions
 
@@ -39,6 +39,32 @@ async def test_a_rotated_key_opens_the_secret(sessions: Sessions) -> None:
         assert await reseal(session, SealingKeys.read(f"{NEW},{OLD}"), 10) == Resealed(done=1, left=0)
     async with sessions() as session, session.begin():
         await use_code(session, SealingKeys.read(NEW), person, make_totp_code(secret, step), NOW)
+
+
+async def test_codes_of_a_clock_that_was_ahead_do_not_use_up_those_until_then(
+    sessions: Sessions, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys, step = SealingKeys.read(NEW), int(NOW.timestamp()) // 30
+    async with sessions() as session, session.begin():
+        account = await create_account(session, "Acme", "acme", RateLimit(1, 1), NOW)
+        person = await create_person(session, account, "Olga", "olga@example.com", "owner", NOW)
+        secret = await begin_second_factor(session, keys, person, NOW)
+        await confirm_second_factor(session, keys, person, make_totp_code(secret, step), NOW)
+
+    async def use(code_step: int, at: datetime) -> None:
+        async with sessions() as session, session.begin():
+            await use_code(session, keys, person, make_totp_code(secret, code_step), at)
+
+    await use(step + 120, NOW + timedelta(hours=1))
+    await use(step + 1, NOW)
+    assert "clock" in caplog.text
+    for used in (step + 1, step):
+        with pytest.raises(SignInRefused):
+            await use(used, NOW)
+    # Two control planes differ a little: a code that one of them has taken is used up at the other.
+    await use(step + 5, NOW + timedelta(seconds=120))
+    with pytest.raises(SignInRefused):
+        await use(step + 2, NOW + timedelta(seconds=30))
 
 
 async def test_a_tab_that_begins_leaves_what_another_has_just_turned_on(
