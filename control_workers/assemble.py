@@ -20,6 +20,7 @@ from control_workers.publish_keys import PublicationAge, publish_keys_periodical
 from control_workers.refresh_daily_rollups import refresh_rollups_periodically
 from control_workers.waiting_pushes import WaitingPushWorker, running_push_worker
 from notifications.assemble import running_notifications
+from notifications.channels.outbound_http.resolver import Endpoint
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.end_task import end_task
@@ -49,6 +50,8 @@ class ControlWorkers:
         self._links = links
         self.publication_age = PublicationAge()
         self.alert_scan = AlertScan(sessions, store, data_folder)
+        self.private_endpoints: set[Endpoint] = set()
+        """Where channels may send to, although the addresses are private."""
         self._retention_changed = asyncio.Event()
         self._data_folder = data_folder
         self._configuration_runs = ConfigurationRunWorker(sessions, directory, sealing_keys)
@@ -92,7 +95,12 @@ class ControlWorkers:
             await stack.enter_async_context(running_status_reports(self._sessions, self._settings))
             await stack.enter_async_context(
                 running_notifications(
-                    self._sessions, self._settings, self._sealing_keys, self._links.page, is_alone=is_alone
+                    self._sessions,
+                    self._settings,
+                    self._sealing_keys,
+                    self._links.page,
+                    endpoints=self.private_endpoints,
+                    is_alone=is_alone,
                 )
             )
             await stack.enter_async_context(running_alert_scan(self.alert_scan, is_alone=is_alone))

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import aiohttp
+from yarl import URL
 
 from control_domain.audit import Actor
 from control_domain.published_keys import ChangedKeys, publish_changes
@@ -68,6 +69,9 @@ async def running_demo(platform: Platform, data: Path) -> AsyncIterator[str]:
         running_demo_site(f"{host}/tracker/v1.js", site["tracker_id"]) as origin,
         aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session,
     ):
+        # The channel of the demo ends here.
+        address = URL(origin)
+        platform.private_endpoints.add((address.host or "", address.port or 0))
         await _prepare_site(platform, site["id"], origin)
         client = ApiClient(session, platform.base_url, attempts=_ATTEMPTS)
         story = Story(platform, client, ledger, data, origin)

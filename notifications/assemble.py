@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -10,6 +10,7 @@ from control_domain.database.engine import Sessions
 from control_domain.database.run_periodically import run_periodically
 from control_domain.sealing import SealingKeys
 from notifications.channels.all_channels import open_channels
+from notifications.channels.outbound_http.resolver import Endpoint
 from notifications.delivery.prune import prune_periodically
 from notifications.delivery.worker import DeliveryWorker, running_deliveries
 from notifications.groups.plan import Timings
@@ -28,9 +29,16 @@ _PAUSE_AFTER_FAULT_SECONDS = 5.0
 
 @asynccontextmanager
 async def running_notifications(
-    sessions: Sessions, settings: Settings, sealing_keys: SealingKeys, link: Link, *, is_alone: bool
+    sessions: Sessions,
+    settings: Settings,
+    sealing_keys: SealingKeys,
+    link: Link,
+    *,
+    endpoints: Collection[Endpoint] = (),
+    is_alone: bool,
 ) -> AsyncIterator[None]:
-    """Turn alert events into incidents and messages, and deliver them, until the context ends.
+    """Turn alert events into incidents and messages, and deliver them, until the context ends. `endpoints` are private
+    ones that channels may reach.
 
     Several control planes may do so on one database. `is_alone`: no other one does. Raises `BadSettings`.
     """
@@ -42,7 +50,7 @@ async def running_notifications(
     incidents = IncidentWorker(sessions, has_email=settings.smtp_url is not None, wait=timings.first)
     stop, more = asyncio.Event(), asyncio.Event()
     async with AsyncExitStack() as stack:
-        channels = await stack.enter_async_context(open_channels(settings))
+        channels = await stack.enter_async_context(open_channels(settings, endpoints))
         worker = DeliveryWorker(sessions, channels, sealing_keys)
         await stack.enter_async_context(running_deliveries(worker, is_alone=is_alone))
         stack.push_async_callback(

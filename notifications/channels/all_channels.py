@@ -1,6 +1,6 @@
 """Opens the channels of an installation."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 
 from control_domain.notifications.channel_types import find_unavailable_reason
@@ -10,6 +10,7 @@ from notifications.channels.email_channel import EmailChannel
 from notifications.channels.interface import Channel, DeliveryFailed, Destination
 from notifications.channels.ntfy import NtfyChannel
 from notifications.channels.outbound_http.client import OutboundHttp, open_outbound_http
+from notifications.channels.outbound_http.resolver import Endpoint
 from notifications.channels.pagerduty import PagerDutyChannel
 from notifications.channels.slack import SlackChannel
 from notifications.channels.smtp_settings import SmtpSettings, read_smtp_settings
@@ -33,13 +34,18 @@ class UnavailableChannel:
 
 
 @asynccontextmanager
-async def open_channels(settings: Settings) -> AsyncIterator[Mapping[str, Channel]]:
-    """Open a channel for each type, by its name, without connecting to anything.
+async def open_channels(
+    settings: Settings, endpoints: Collection[Endpoint] = ()
+) -> AsyncIterator[Mapping[str, Channel]]:
+    """Open a channel for each type, by its name, without connecting to anything. `endpoints` are private ones that
+    channels may reach.
 
     Raises `BadSettings` for settings of e-mail that cannot be used.
     """
     smtp = read_smtp_settings(settings)
-    async with open_outbound_http(allow_private=settings.notification_private_addresses) as http:
+    async with open_outbound_http(
+        allow_private=settings.notification_private_addresses, endpoints=endpoints
+    ) as http:
         channels = _make_channels(http, smtp)
         for name in channels:
             reason = find_unavailable_reason(name, settings)

@@ -3,12 +3,13 @@
 import argparse
 import asyncio
 import contextlib
-import dataclasses
+import functools
 import gc
 import os
 import shlex
 import signal
 import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.settings import Settings
 from wiring.embedded.allocator import keep_freed_memory
 from wiring.embedded.data_folder import DataFolderInUse, DataFolderUnusable
-from wiring.embedded.platform import Platform, run_platform
+from wiring.embedded.platform import DATABASE, Platform, run_platform
 
 
 def run_up(arguments: argparse.Namespace) -> int:
@@ -84,11 +85,25 @@ def _report_early_stop(number: signal.Signals) -> int:
 def _refuse_demo_in_use(data: Path) -> None:
     """Raise `CommandFailed` for a folder that was started without the demo: its story replaces variables, deploys to
     production and adds people."""
-    if (data / "credentials.json").exists() and not (data / "demo.json").exists():
+    # Not the credentials: somebody may have deleted them, to get new ones.
+    if (data / DATABASE).exists() and not (data / "demo.json").exists():
         raise CommandFailed(
             f"{data} has an installation without the demo, which would change it. Start the demo in another folder: "
             "--demo --data ./.pharos-demo"
         )
+
+
+def _begin_demo(data: Path, *, is_demo: bool) -> None:
+    """Note in a new data folder that it is one of the demo, before anything else is there: a start that is killed then
+    can be repeated. A note of a start that came to nothing is removed by one without the demo."""
+    if is_demo:
+        from demo.ledger import Ledger
+
+        ledger = Ledger(data / "demo.json")
+        if not ledger.has("began"):
+            ledger.note("began", int(time.time()))
+    else:
+        (data / "demo.json").unlink(missing_ok=True)
 
 
 async def _run_until_stopped(
@@ -97,10 +112,13 @@ async def _run_until_stopped(
     data: Path = arguments.data
     if arguments.demo:
         _refuse_demo_in_use(data)
-        # The channel of the demo ends at its shop, on this machine.
-        settings = dataclasses.replace(settings, notification_private_addresses=True)
     async with run_platform(
-        data, arguments.host, arguments.port, settings, apps_port=arguments.apps_port
+        data,
+        arguments.host,
+        arguments.port,
+        settings,
+        apps_port=arguments.apps_port,
+        before_first_start=functools.partial(_begin_demo, data, is_demo=arguments.demo),
     ) as platform:
         # Objects that live until the end are excluded from each garbage collection.
         gc.collect()
@@ -153,6 +171,7 @@ def _data_arguments(data: Path) -> list[str]:
 def _format_demo_greeting(platform: Platform, data: Path, shop: str) -> str:
     report = format_command(["report", *_data_arguments(data), str(platform.credentials["site"]["id"])])
     return f"""The demo: a shop with the tracker at {shop}
+Notification channels may send to this shop, and to no other private address unless a setting allows it.
 Its visits, 90 days of them:   {report}
 """
 

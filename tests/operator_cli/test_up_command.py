@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import pytest
 
+from operator_cli.errors import CommandFailed
 from operator_cli.processes import run_up
 from operator_cli.processes.run_up import format_greeting
 from pipeline_contracts.settings import Settings
@@ -71,6 +72,51 @@ async def test_the_greeting_contains_secrets_only_on_a_terminal(
     link = f"  http://127.0.0.1:8000/sign-in#link={'x' * 38}"
     assert (link in output.splitlines()) is is_terminal and len(link) <= 80
     assert ("pharos sign-in-link" in output) is not is_terminal
+
+
+async def test_a_demo_that_was_killed_can_be_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The note that a folder is the demo's comes before everything else, and no other start leaves it there."""
+    database = tmp_path / "control.sqlite"
+
+    class KilledError(Exception):
+        pass
+
+    @asynccontextmanager
+    async def run_platform(
+        *_given: Any, before_first_start: Callable[[], None], **_named: Any
+    ) -> AsyncIterator[Any]:
+        if not database.exists():
+            before_first_start()
+            if made:
+                database.touch()
+        raise KilledError
+        yield
+
+    async def start(*, demo: bool) -> None:
+        given = argparse.Namespace(data=tmp_path, host="127.0.0.1", port=0, apps_port=None, demo=demo)
+        with pytest.raises(KilledError):
+            await run_up._run_until_stopped(given, Settings(), asyncio.Event(), asyncio.Event())
+
+    monkeypatch.setattr(run_up, "run_platform", run_platform)
+    made = False
+    await start(demo=True)
+    await start(demo=False)
+    assert [*tmp_path.iterdir()] == []
+    made = True
+    await start(demo=True)
+    await start(demo=True)
+    began = (tmp_path / "demo.json").read_text()
+    assert "began" in began
+    # Without the demo, a folder stays what it is.
+    await start(demo=False)
+    assert (tmp_path / "demo.json").read_text() == began
+    (tmp_path / "demo.json").unlink()
+    with pytest.raises(CommandFailed, match="without the demo"):
+        await run_up._run_until_stopped(
+            argparse.Namespace(data=tmp_path, demo=True), Settings(), asyncio.Event(), asyncio.Event()
+        )
 
 
 def test_the_printed_command_reads_the_key_from_any_folder(tmp_path: Path) -> None:

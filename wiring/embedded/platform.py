@@ -3,7 +3,7 @@ order so that no accepted event is lost."""
 
 import logging
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,6 +31,7 @@ from ingest_edge.health import Readiness
 from ingest_edge.http_server import ServerLimits
 from ingest_edge.metrics import new_registry
 from ingest_edge.serve_metrics import serve_metrics
+from notifications.channels.outbound_http.resolver import Endpoint
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
@@ -69,6 +70,8 @@ class Platform:
     log: EventLog
     apps_port: int
     """The port on which deployed applications are served."""
+    private_endpoints: set[Endpoint]
+    """The addresses of this machine, with their ports, that notification channels may reach."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,8 @@ class _Storage:
 
 
 _BACKLOG = 1024
+DATABASE = "control.sqlite"
+"""The file of a data folder without which it is a new one."""
 
 
 @asynccontextmanager
@@ -96,10 +101,11 @@ async def run_platform(
     settings: Settings,
     *,
     apps_port: int | None = None,
+    before_first_start: Callable[[], None] = lambda: None,
     on_step: OnStep = ignore_step,
 ) -> AsyncIterator[Platform]:
     """Run the platform until the context ends, then drain it. Port 0 takes a free one. `apps_port` serves deployed
-    applications; the default is `port` + 90.
+    applications; the default is `port` + 90. `before_first_start` is called in a data folder that has no database yet.
 
     Raises `BadSettings`, `DataFolderInUse`, `DataFolderUnusable`, `PortInUse` and `StorageUnavailable`. The cheapest
     checks come first, so that a start that cannot succeed fails at once.
@@ -108,6 +114,9 @@ async def run_platform(
     async with AsyncExitStack() as stack:
         stack.enter_context(lock_data_folder(data))
         listeners = stack.enter_context(bound_listeners(host, port, apps_port))
+        if not (data / DATABASE).exists():
+            with explain_file_errors(data):
+                before_first_start()
         storage = await _open_storage(stack, data, settings)
         directory = InProcessKeyDirectory()
         base_url = f"http://{_reachable_host(host)}:{listeners.main.getsockname()[1]}/api"
@@ -182,7 +191,15 @@ async def run_platform(
         stack.callback(control.app.state.log_streams.stop)
         stack.callback(control.app.state.change_streams.stop)
         apps_port = int(listeners.apps.getsockname()[1])
-        yield Platform(base_url, credentials, storage.sessions, directory, storage.log, apps_port)
+        yield Platform(
+            base_url,
+            credentials,
+            storage.sessions,
+            directory,
+            storage.log,
+            apps_port,
+            control.workers.private_endpoints,
+        )
 
 
 async def _open_storage(stack: AsyncExitStack, data: Path, settings: Settings) -> _Storage:
@@ -193,9 +210,9 @@ async def _open_storage(stack: AsyncExitStack, data: Path, settings: Settings) -
         identity = stack.enter_context(hold_identity(data / "deployer"))
     with explain_file_errors(data / "salts.json"):
         salts = FileSalts(data / "salts.json")
-    with explain_file_errors(data / "control.sqlite"):
-        sessions = await _open_database(stack, data / "control.sqlite")
-        states = await open_sqlite_monitor_states(data / "control.sqlite")
+    with explain_file_errors(data / DATABASE):
+        sessions = await _open_database(stack, data / DATABASE)
+        states = await open_sqlite_monitor_states(data / DATABASE)
     stack.push_async_callback(states.close)
     with explain_file_errors(data / "event-log.sqlite"):
         log = await open_sqlite_log(data / "event-log.sqlite", log_bounds(settings))

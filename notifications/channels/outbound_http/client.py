@@ -4,7 +4,7 @@ import asyncio
 import functools
 import ipaddress
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +17,7 @@ from notifications.channels.interface import DeliveryFailed
 from notifications.channels.outbound_http.resolver import (
     AddressRefused,
     CheckedResolver,
+    Endpoint,
     Lookup,
     SystemLookup,
     check_address,
@@ -47,11 +48,17 @@ class OutboundHttp:
     """Posts to receivers. Open it with `open_outbound_http`."""
 
     def __init__(
-        self, session: aiohttp.ClientSession, *, allow_private: bool, clock: Callable[[], datetime]
+        self,
+        session: aiohttp.ClientSession,
+        *,
+        allow_private: bool,
+        endpoints: Collection[Endpoint] = (),
+        clock: Callable[[], datetime],
     ) -> None:
         self.clock = clock
         self._session = session
         self._allow_private = allow_private
+        self._endpoints = endpoints
 
     async def post(
         self, url: str, body: bytes, headers: Mapping[str, str], *, seconds: float = TOTAL_SECONDS
@@ -71,7 +78,7 @@ class OutboundHttp:
         target = URL(url, encoded=True)
         host = target.host or ""
         try:
-            self._check_literal(host)
+            self._check_literal(host, target.port)
             deadline = asyncio.get_running_loop().time() + seconds
             async with asyncio.timeout_at(deadline):
                 response = await self._session.request(
@@ -96,8 +103,10 @@ class OutboundHttp:
             # uvloop raises RuntimeError for some failures of a connection.
             raise DeliveryFailed(f"{host} {_explain(error)}") from None
 
-    def _check_literal(self, host: str) -> None:
+    def _check_literal(self, host: str, port: int | None) -> None:
         """Raise `AddressRefused` for a refused IP address: aiohttp asks the resolver for names only."""
+        if (host, port) in self._endpoints:
+            return
         try:
             address = ipaddress.ip_address(host)
         except ValueError:
@@ -133,17 +142,21 @@ def _system_tls() -> ssl.SSLContext:
 async def open_outbound_http(
     *,
     allow_private: bool,
+    endpoints: Collection[Endpoint] = (),
     lookup: Lookup | None = None,
     tls: ssl.SSLContext | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> AsyncIterator[OutboundHttp]:
-    """Open the client without connecting. `lookup` and `tls` are those of the system unless given."""
+    """Open the client without connecting. `lookup` and `tls` are those of the system unless given. `endpoints`, which
+    may change, are allowed although they are private."""
     system = SystemLookup()
     connector = aiohttp.TCPConnector(
         resolver=CheckedResolver(lookup or system, allow_private=allow_private),
         # Each connection looks its name up and checks what it gets.
         use_dns_cache=False,
-        socket_factory=functools.partial(open_checked_socket, allow_private=allow_private),
+        socket_factory=functools.partial(
+            open_checked_socket, allow_private=allow_private, endpoints=endpoints
+        ),
         ssl=tls or _system_tls(),
         limit=_MAX_CONNECTIONS,
         keepalive_timeout=_IDLE_SECONDS,
@@ -158,7 +171,7 @@ async def open_outbound_http(
             auto_decompress=False,
             headers={"User-Agent": "Pharos-Notifications", "Accept-Encoding": "identity"},
         ) as session:
-            yield OutboundHttp(session, allow_private=allow_private, clock=clock)
+            yield OutboundHttp(session, allow_private=allow_private, endpoints=endpoints, clock=clock)
     finally:
         system.close()
 

@@ -3,13 +3,16 @@
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.connector import AddrInfoType
 
 from notifications.channels.outbound_http.addresses import IPAddress, find_refusal, is_allowed
+
+Endpoint = tuple[str, int]
+"""An IP address and a port."""
 
 _LOOKUP_THREADS = 32
 """Threads that a look-up of a slow name server can block for half a minute."""
@@ -89,9 +92,16 @@ def check_address(host: str, address: IPAddress, *, allow_private: bool) -> None
         raise AddressRefused(host, is_private=find_refusal(address) == "private")
 
 
-def open_checked_socket(target: AddrInfoType, *, allow_private: bool) -> socket.socket:
-    """Make the socket of one connection. Last line of defense: aiohttp connects to nothing that has not passed here."""
+def open_checked_socket(
+    target: AddrInfoType, *, allow_private: bool, endpoints: Collection[Endpoint] = ()
+) -> socket.socket:
+    """Make the socket of one connection. Last line of defense: aiohttp connects to nothing that has not passed here.
+
+    `endpoints` are allowed whatever their addresses are.
+    """
     family, kind, protocol, _, address = target
-    if not is_allowed(ipaddress.ip_address(address[0]), allow_private=allow_private):
+    if (address[0], address[1]) not in endpoints and not is_allowed(
+        ipaddress.ip_address(address[0]), allow_private=allow_private
+    ):
         raise PermissionError("the address is not allowed")
     return socket.socket(family, kind, protocol)

@@ -1,6 +1,7 @@
 """The channels of an installation."""
 
 import pytest
+from yarl import URL
 
 from control_domain.notifications.channel_types import CHANNEL_TYPES
 from notifications.channels.all_channels import open_channels
@@ -38,4 +39,11 @@ async def test_private_addresses_are_the_operators_choice() -> None:
                 await channels["slack"].send(make_message(), destination)
         async with open_channels(Settings(notification_private_addresses=True)) as channels:
             await channels["slack"].send(make_message(), destination)
-    assert len(receiver.received) == 1
+        # One endpoint, by its address alone: neither another port nor a name of it.
+        port = URL(receiver.url()).port or 0
+        async with open_channels(Settings(), {("127.0.0.1", port)}) as channels:
+            await channels["slack"].send(make_message(), destination)
+            for url in (f"http://localhost:{port}/", f"http://127.0.0.1:{port + 1}/", "http://127.0.0.1/"):
+                with pytest.raises(DeliveryFailed, match="PHAROS_NOTIFICATION_PRIVATE_ADDRESSES"):
+                    await channels["slack"].send(make_message(), Destination("slack", {}, {"url": url}))
+    assert len(receiver.received) == 2
