@@ -16,7 +16,8 @@ from pipeline_contracts.errors import StorageUnavailable
 Sessions = async_sessionmaker[AsyncSession]
 """Opens sessions; each is its own transaction."""
 
-_BUSY_SECONDS = 10
+# On a machine with too much to do, each of several writers that wait holds the lock for a second or more.
+_BUSY_SECONDS = 30
 _RETRY_SECONDS = 0.02
 _POSTGRES = ("postgresql", "postgres", "postgresql+asyncpg")
 

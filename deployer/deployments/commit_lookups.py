@@ -6,9 +6,22 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+from typing import Any
 from urllib.parse import urlsplit
 
-from sqlalchemy import ColumnElement, ScalarSelect, and_, func, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    ScalarSelect,
+    Select,
+    and_,
+    bindparam,
+    func,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.exc import SQLAlchemyError
 
 from control_domain.database.clock import database_now
@@ -136,36 +149,9 @@ class CommitLookups:
 
     async def _find_due(self, page: int) -> list[CommitLookup]:
         """Return one page of due look-ups: for each repository the one without an attempt, or with the oldest."""
-        order = (Deployment.commit_looked_up_at.asc().nulls_first(), Deployment.id)
-        rank = func.row_number().over(partition_by=Deployment.repository_id, order_by=order)
-        due = select(Deployment.id, rank.label("rank")).where(*_due()).subquery()
-        query = (
-            select(
-                Deployment.id,
-                Deployment.account_id,
-                Repository.url,
-                Deployment.ref,
-                Environment.branch,
-                Repository.branch,
-                Deployment.revision,
-                Deployment.commit_subject.is_not(None),
-                _live_revision(),
-                Deployment.commit_looked_up_at,
-            )
-            .join(due, due.c.id == Deployment.id)
-            .join(Repository, Repository.id == Deployment.repository_id)
-            .join(Environment, Environment.id == Deployment.environment_id)
-            .where(
-                due.c.rank == 1,
-                Repository.disconnected_at.is_(None),
-                Deployment.account_id.not_in([lookup.account_id for lookup in self._running.values()]),
-            )
-            .order_by(*order)
-            .offset(page * _PAGE_ROWS)
-            .limit(_PAGE_ROWS)
-        )
+        busy = [lookup.account_id for lookup in self._running.values()]
         async with self._sessions() as session:
-            rows = (await session.execute(query)).all()
+            rows = (await session.execute(_due_query(), {"busy": busy, "skip": page * _PAGE_ROWS})).all()
         return [
             CommitLookup(number, account_id, url, choose_ref(ref, own, branch), revision, *others)
             for number, account_id, url, ref, own, branch, revision, *others in rows
@@ -302,6 +288,42 @@ def _live_revision() -> ScalarSelect[str | None]:
         .where(LiveRelease.environment_id == Deployment.environment_id)
         .correlate(Deployment)
         .scalar_subquery()
+    )
+
+
+@cache
+def _due_query() -> Select[*tuple[Any, ...]]:
+    """Return the query of a page (`skip`) of due look-ups of accounts that are not `busy`.
+
+    Built once: it is asked each second, and to build it costs more than to run it.
+    """
+    order = (Deployment.commit_looked_up_at.asc().nulls_first(), Deployment.id)
+    rank = func.row_number().over(partition_by=Deployment.repository_id, order_by=order)
+    due = select(Deployment.id, rank.label("rank")).where(*_due()).subquery()
+    return (
+        select(
+            Deployment.id,
+            Deployment.account_id,
+            Repository.url,
+            Deployment.ref,
+            Environment.branch,
+            Repository.branch,
+            Deployment.revision,
+            Deployment.commit_subject.is_not(None),
+            _live_revision(),
+            Deployment.commit_looked_up_at,
+        )
+        .join(due, due.c.id == Deployment.id)
+        .join(Repository, Repository.id == Deployment.repository_id)
+        .join(Environment, Environment.id == Deployment.environment_id)
+        .where(
+            due.c.rank == 1,
+            Repository.disconnected_at.is_(None),
+            Deployment.account_id.not_in(bindparam("busy", expanding=True)),
+        )
+        .order_by(*order)
+        .offset(bindparam("skip", type_=Integer))
+        .limit(_PAGE_ROWS)
     )
 
 
