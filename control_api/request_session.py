@@ -33,11 +33,15 @@ async def _request_session(request: Request) -> AsyncIterator[AsyncSession]:
             await session.commit()
     except DatabaseUnavailable as error:
         logger.warning("%s", error)
-        if is_disk_full(error) and await _release_reserve(request):
+        if is_disk_full(error):
+            if await _release_reserve(request):
+                raise Unavailable(
+                    "The disk was full, and Pharos has released its reserve. Try again, and free space: delete files, "
+                    "or shorten how long data is kept.",
+                    retry_after=1,
+                ) from error
             raise Unavailable(
-                "The disk was full, and Pharos has released its reserve. Try again, and free space: delete files, or "
-                "shorten how long data is kept.",
-                retry_after=1,
+                "The disk of the database is full, so nothing can be saved. Delete files on it, and try again."
             ) from error
         raise Unavailable("The database does not answer now.") from error
     except BrokenReference as error:

@@ -17,7 +17,7 @@ from control_api.operations.router import OperationRouter
 from control_domain.accounts.roles import AccountRight
 from control_domain.storage.backups import BackupsDocument, describe_backups
 from control_domain.storage.database_size import measure_database, measure_event_log
-from control_domain.storage.disk_reserve import is_disk_full, release_reserve
+from control_domain.storage.disk_reserve import make_space_on_full_disk
 from control_domain.storage.report import DataKind, StorageDocument, describe_storage
 from control_domain.storage.retention import (
     MAX_DAYS,
@@ -108,7 +108,7 @@ async def set_data_retention(
     except StorageUnavailable as error:
         raise Unavailable("The column store does not answer now; nothing was changed.") from error
     access = _access(at)
-    await asyncio.to_thread(_free_space, access.data_folder)
+    await asyncio.to_thread(make_space_on_full_disk, access.data_folder)
     # Recorded first, with the rights locked: what is deleted then does not come back.
     await at.lock_rights()
     before = _retention_of(kept, (await read_settings(at.session)).get(body.kind))
@@ -130,12 +130,6 @@ async def _shorten(at: At[Account], wanted: SetRetention) -> None:
             "The column store does not answer now. The new time is saved, and a part of what is older may be deleted. "
             "Set it again to delete the rest."
         ) from error
-
-
-def _free_space(data_folder: Path | None) -> None:
-    """Release the reserve of a disk that is full: to record, and to delete, writes a little first."""
-    if is_disk_full(data_folder):
-        release_reserve(data_folder)
 
 
 def _access(at: At[Account]) -> StorageAccess:

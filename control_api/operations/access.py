@@ -8,6 +8,7 @@ An operation declares both with one parameter, whose dependency checks in this o
     async def update_project(at: At_Project, body: …) -> ProjectDocument: …
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -37,6 +38,7 @@ from control_domain.database.public_ids import parse_number
 from control_domain.paging import Cursors
 from control_domain.published_keys import ChangedKeys, publish_changes
 from control_domain.sealing import SealingKeys
+from control_domain.storage.disk_reserve import make_space_on_full_disk
 from control_domain.tables.accounts import Account
 from control_domain.tables.sign_in import SignInSession
 from storage_backends.column_store.interface import ColumnStore
@@ -273,6 +275,8 @@ def sign_in_page() -> Any:
 
     async def read(request: Request, session: Session) -> WithoutToken:
         refuse_other_sites(request)
+        # A session is recorded, also on a full disk: the person may be about to free space.
+        await asyncio.to_thread(make_space_on_full_disk, request.app.state.storage_access.data_folder)
         return WithoutToken(request, session, unknown_actor(request), datetime.now(UTC))
 
     return Depends(read)

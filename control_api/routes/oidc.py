@@ -1,5 +1,6 @@
 """Sign-in with an OpenID Connect provider: the way there, and back."""
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -25,6 +26,7 @@ from control_domain.sign_in.memberships import choose_account
 from control_domain.sign_in.oidc import UnknownPerson, find_oidc_person
 from control_domain.sign_in.sessions import SessionCaller, find_session_caller, is_live
 from control_domain.sign_in.sign_in import end_former_session, sign_in
+from control_domain.storage.disk_reserve import make_space_on_full_disk
 from control_domain.tables.sign_in import SignInSession
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.errors import UNKNOWN_ADDRESS, NotAllowed, NotFound
@@ -101,6 +103,8 @@ async def finish(request: Request, session: Session) -> RedirectResponse:
     except (ProviderFailed, BadIdToken) as error:
         logger.warning("the OIDC provider %s failed: %s", provider.settings.issuer, error)
         return _back("oidc-failed")
+    # As for the other ways to sign in: a session is recorded, also on a full disk.
+    await asyncio.to_thread(make_space_on_full_disk, request.app.state.storage_access.data_folder)
     now, actor = datetime.now(UTC), unknown_actor(request)
     former = await _find_kept_session(session, kept.get("session", ""), now)
     try:

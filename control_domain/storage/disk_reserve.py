@@ -1,7 +1,8 @@
 """A file that keeps some space of the disk, to be released when the disk is full.
 
 Dropping a partition and committing a transaction each write a little before they free anything. On a disk without a
-free byte they succeed only once the reserve is released.
+free byte they succeed only once the reserve is released. Nobody else takes its space: the event log accepts no record
+on a disk with less than 128 MiB.
 """
 
 import os
@@ -47,3 +48,10 @@ def release_reserve(data_folder: Path | None) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def make_space_on_full_disk(data_folder: Path | None) -> None:
+    """Release the reserve if the disk is full, before a request that has to record something to free space. Blocks on
+    the file system."""
+    if is_disk_full(data_folder):
+        release_reserve(data_folder)

@@ -154,6 +154,51 @@ def test_a_full_disk_loses_no_acknowledged_events(tmp_path: Path) -> None:
                 platform.kill()
 
 
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_people_sign_in_and_free_space_on_a_full_disk(tmp_path: Path) -> None:
+    """Also after a restart: without the reserve of the disk, no database would open."""
+    with _small_disk(tmp_path) as disk:
+        platform = PlatformProcess(disk.folder / "data")
+        platform.log = Path(tempfile.mkdtemp(dir=tmp_path)) / "log"
+        reserve = platform.data / "disk-reserve"
+        try:
+            platform.start()
+            printed = platform.run("sign-in-link", "--quiet", "owner@localhost").stdout.strip()
+            body = {"link": printed.rpartition("=")[2], "password": "an evening by the harbour"}
+            before = _browse(platform, "POST", "/v1/session/link", body)
+            wait_within(30, reserve.exists, platform.log.read_text)
+            disk.fill()
+            _browse(platform, "GET", "/v1/overview", cookie=before)
+            assert reserve.exists()
+            body = {"email": "owner@localhost", "password": "an evening by the harbour"}
+            after = _browse(platform, "POST", "/v1/session", body)
+            _browse(platform, "GET", "/v1/storage", cookie=after)
+            retention = {"kind": "telemetry_events", "days": 3}
+            _browse(platform, "PUT", "/v1/storage/retention", retention, cookie=after)
+            disk.free()
+            wait_within(90, reserve.exists, platform.log.read_text)
+            assert platform.stop() == 0
+            disk.fill()
+            # Not ready: the event log takes nothing on a disk as full as this.
+            platform.start(ready=503)
+            assert not reserve.exists()
+            _browse(platform, "GET", "/v1/overview", cookie=before)
+            _browse(platform, "POST", "/v1/session", body)
+        finally:
+            if platform._process is not None:
+                platform.kill()
+
+
+def _browse(platform: PlatformProcess, method: str, path: str, body: object = None, cookie: str = "") -> str:
+    """Send what a page sends; return the cookie of the session."""
+    headers = {"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin", "Cookie": cookie}
+    sent = None if body is None else json.dumps(body).encode()
+    answer = platform.request(method, f"/api{path}", body=sent, headers=headers)
+    assert answer.status < 300, (path, answer.status, answer.json)
+    return (answer.headers["Set-Cookie"] or cookie).partition(";")[0]
+
+
 _ACCEPTED = [("ingest", 202), ("collect", 202), ("deployment", 201)]
 
 

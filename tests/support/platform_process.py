@@ -56,8 +56,8 @@ class PlatformProcess:
         assert self._process is not None
         return self._process.pid
 
-    def start(self, *more: str) -> None:
-        """Start, and wait until the platform is ready."""
+    def start(self, *more: str, ready: int = 200) -> None:
+        """Start, and wait until the platform is ready: until `/health/ready` responds with the status `ready`."""
         with open(self.log, "ab") as log:
             self._process = fork_server.popen(
                 [*self._command, "--data", str(self.data), "--port", str(self.port), *more],
@@ -73,7 +73,7 @@ class PlatformProcess:
                     f"ended with status {self._process.returncode}: {self.log.read_text()[-3000:]}"
                 )
             with suppress(OSError):
-                if self.request("GET", "/health/ready").status == 200:
+                if self.request("GET", "/health/ready").status == ready:
                     return
             time.sleep(0.05)
         raise AssertionError(f"not ready within {_START_SECONDS} s: {self.log.read_text()[-3000:]}")

@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from control_domain.database.errors import driver_message
 from control_domain.first_account.account import ensure_secret
+from control_domain.storage.disk_reserve import make_space_on_full_disk
 from pipeline_contracts.errors import StorageUnavailable
 
 RESTORING = "restore.partial"
@@ -72,6 +73,8 @@ def lock_data_folder(data: Path) -> Iterator[None]:
                 raise DataFolderInUse(
                     f"Another process runs on {data}. Stop it, or choose another --data."
                 ) from None
+            # Without a free byte no database opens, and nobody could sign in to free space.
+            make_space_on_full_disk(data)
             # Temporary files of a killed process are removed: the ClickHouse client passes inserts in files. The path
             # is absolute because child processes have other working folders.
             scratch = (data / "tmp").absolute()

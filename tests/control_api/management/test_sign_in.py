@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,10 +10,12 @@ from sqlalchemy import delete, select, update
 
 from control_api import authentication
 from control_api.management import sign_in as sign_in_routes
+from control_api.management.storage import StorageAccess
 from control_domain.database.errors import DatabaseUnavailable
 from control_domain.sign_in import sessions as session_rules
 from control_domain.sign_in.links import create_link
 from control_domain.sign_in.password_hashes import PasswordHasher
+from control_domain.storage import disk_reserve
 from control_domain.tables.accounts import Membership
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.invitations import Invitation
@@ -123,6 +126,24 @@ async def test_signing_out_always_removes_the_cookie(api: Api, monkeypatch: pyte
         [cookie] = refused.headers.getall("Set-Cookie")
         assert cookie.startswith(f"{COOKIE}=; Path=/; Max-Age=0;"), function
     assert (await call(browser, "DELETE", SESSION)).data == {"ended": 1}
+
+
+async def test_a_full_disk_gets_space_before_a_sign_in(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`tests/faults/test_full_disk.py` fills a disk."""
+    await add_password(api.platform, api.platform.acme.people["owner"])
+    monkeypatch.setattr(api.platform.app.state, "storage_access", StorageAccess(data_folder=tmp_path))
+    monkeypatch.setattr(disk_reserve, "is_disk_full", lambda folder: folder == tmp_path)
+    reserve = tmp_path / "disk-reserve"
+    for method in ("password", "link"):
+        reserve.touch()
+        body = {"email": "owner@acme.example", "password": PASSWORD}
+        path = SESSION
+        if method == "link":
+            path, body = f"{SESSION}/link", {"link": await add_link(api), "password": OTHER_PASSWORD}
+        assert (await call(Browser(api.platform), "POST", path, body)).status == 201
+        assert not reserve.exists(), method
 
 
 async def test_refusals_are_alike(api: Api) -> None:

@@ -8,7 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from control_domain.storage import disk_reserve
-from control_domain.storage.disk_reserve import is_disk_full, keep_reserve, release_reserve
+from control_domain.storage.disk_reserve import (
+    is_disk_full,
+    keep_reserve,
+    make_space_on_full_disk,
+    release_reserve,
+)
 
 
 def test_reserve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,3 +56,6 @@ def test_a_disk_is_full_with_less_space_than_the_reserve(
         usage = SimpleNamespace(free=free)
         monkeypatch.setattr(disk_reserve.shutil, "disk_usage", lambda _path, found=usage: found)
         assert is_disk_full(tmp_path) is is_full
+        (tmp_path / "disk-reserve").touch()
+        make_space_on_full_disk(tmp_path)
+        assert (tmp_path / "disk-reserve").exists() is not is_full
