@@ -21,7 +21,7 @@ from tests.support.engines import EngineMissing
 from tests.support.platform_process import PlatformProcess
 
 PASSWORD = "an evening by the harbour"
-_DESKTOP, _PHONE = ViewportSize(width=1280, height=800), ViewportSize(width=390, height=844)
+DESKTOP, PHONE = ViewportSize(width=1280, height=800), ViewportSize(width=390, height=844)
 _TALLEST = 3000
 _TIMEOUT_MS = 60_000
 _SCREENSHOTS = os.environ.get("PHAROS_SCREENSHOTS")
@@ -41,7 +41,7 @@ _OVERFLOW = """() => {
     .slice(0, 5).map((element) => element.outerHTML.slice(0, 200))
 }"""
 # Inherited colours and the layout follow a change of the medium with the next frame.
-_DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 # Between two answers a page may seem to be done for a moment.
 _IS_QUIET = """() => {
   const now = performance.now()
@@ -106,15 +106,15 @@ class Person:
         name = name or re.sub("[^a-z0-9]+", "-", path.lower()).strip("-") or "overview"
         await self._shoot(f"{name}-light")
         await self.page.emulate_media(color_scheme="dark")
-        await self.page.evaluate(_DRAWN)
+        await self.page.evaluate(DRAWN)
         faults += [f"dark: {fault}" for fault in await self._run_axe()]
         await self._shoot(f"{name}-dark")
         await self.page.emulate_media(color_scheme="light")
-        await self.page.set_viewport_size(_PHONE)
-        await self.page.evaluate(_DRAWN)
+        await self.page.set_viewport_size(PHONE)
+        await self.page.evaluate(DRAWN)
         faults += [f"wider than a phone: {each}" for each in await self.page.evaluate(_OVERFLOW)]
         await self._shoot(f"{name}-phone")
-        await self.page.set_viewport_size(_DESKTOP)
+        await self.page.set_viewport_size(DESKTOP)
         faults += self.watch.take()
         assert not faults, f"{path}\n" + "\n".join(faults)
 
@@ -126,15 +126,19 @@ class Person:
 
     async def _shoot(self, name: str) -> None:
         if _SCREENSHOTS:
-            path = Path(_SCREENSHOTS) / f"{name}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            # A full-page picture would leave out parts of what stays in place while the page scrolls.
-            size = self.page.viewport_size or _DESKTOP
-            height = await self.page.evaluate("document.documentElement.scrollHeight")
-            tall = ViewportSize(width=size["width"], height=max(size["height"], min(height, _TALLEST)))
-            await self.page.set_viewport_size(tall)
-            await self.page.screenshot(path=path)
-            await self.page.set_viewport_size(size)
+            await self.take_picture(Path(_SCREENSHOTS) / f"{name}.png")
+
+    async def take_picture(self, path: Path) -> None:
+        """Store a picture of the whole page as a PNG file."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A full-page picture would leave out parts of what stays in place while the page scrolls.
+        size = self.page.viewport_size or DESKTOP
+        height = await self.page.evaluate("document.documentElement.scrollHeight")
+        tall = ViewportSize(width=size["width"], height=max(size["height"], min(height, _TALLEST)))
+        await self.page.set_viewport_size(tall)
+        await self.page.evaluate(DRAWN)
+        await self.page.screenshot(path=path)
+        await self.page.set_viewport_size(size)
 
     async def request(self, method: str, path: str, body: Any = None) -> Any:
         """Call the API as the page does, with the cookie; return the member `data`."""
@@ -172,7 +176,7 @@ async def running_browser() -> AsyncIterator[Browser]:
 async def visitor(browser: Browser, origin: str, *, watch: Watch | None = None) -> AsyncIterator[Person]:
     """Yield somebody who is not signed in."""
     context = await browser.new_context(
-        viewport=_DESKTOP,
+        viewport=DESKTOP,
         locale="en-GB",
         timezone_id="Europe/Oslo",
         reduced_motion="reduce",

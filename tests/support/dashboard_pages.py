@@ -1,7 +1,8 @@
 """The addresses of all pages of the dashboard, filled with objects of a demo platform."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,25 +51,38 @@ class DemoObjects:
         return answer.json["data"]
 
     def _named(self, path: str, name: str, field: str = "name") -> Any:
-        return next(each for each in self.read(path) if each[field] == name)
+        for each in self.read(path):
+            if each[field] == name:
+                return each
+        raise LookupError(f"{path} lists nothing whose {field} is {name}")
 
     def fill_in(self) -> dict[str, Any]:
-        """Return a value for each parameter of an address."""
+        """Return a value for each parameter of an address. Raises `LookupError` if an object is missing."""
+        return {name: find() for name, find in self._lookups().items()}
+
+    def fill_in_known(self) -> dict[str, Any]:
+        """Return values for the parameters whose object exists: of a platform without a demo, only a few."""
+        known = {}
+        for name, find in self._lookups().items():
+            with suppress(LookupError):
+                known[name] = find()
+        return known
+
+    def _lookups(self) -> dict[str, Callable[[], Any]]:
         credentials = self._platform.credentials
         environment = credentials["environment_id"]
         inside = f"/v1/environments/{environment}"
-        deployments = self.read(f"{inside}/deployments")
         return {
-            "project": credentials["project_id"],
-            "environment": environment,
-            "build": next(each["id"] for each in deployments if each["status"] == "failed"),
-            "site": credentials["site"]["id"],
-            "heartbeat": self._named("/v1/monitors/heartbeats", "nightly-backup")["id"],
-            "queue": self._named("/v1/monitors/queues", "images")["id"],
-            "group": self._named(f"{inside}/exceptions?since=1d", "OperationalError", "type")["id"],
-            "service": "storefront",
-            "trace": self.read(f"{inside}/traces?since=1d&only_errors=true&limit=1")[0]["id"],
-            "incident": self.read("/v1/incidents?limit=1")[0]["id"],
+            "project": lambda: credentials["project_id"],
+            "environment": lambda: environment,
+            "build": lambda: self._named(f"{inside}/deployments", "failed", "status")["id"],
+            "site": lambda: credentials["site"]["id"],
+            "heartbeat": lambda: self._named("/v1/monitors/heartbeats", "nightly-backup")["id"],
+            "queue": lambda: self._named("/v1/monitors/queues", "images")["id"],
+            "group": lambda: self._named(f"{inside}/exceptions?since=1d", "OperationalError", "type")["id"],
+            "service": lambda: self._named(f"{inside}/services?since=1d", "storefront", "service")["service"],
+            "trace": lambda: self.read(f"{inside}/traces?since=1d&only_errors=true&limit=1")[0]["id"],
+            "incident": lambda: self.read("/v1/incidents?limit=1")[0]["id"],
         }
 
     def fill_in_configuration(self) -> dict[str, Any]:
