@@ -1,6 +1,6 @@
 """Take pictures of the dashboard of a running demo, to look at them or to renew those of `docs/`.
 
-python -m tests.support.take_pictures --data DIR --to FOLDER [--only TEXT] [--built FOLDER]
+python -m tests.support.take_pictures --data DIR --to FOLDER [--only TEXT] [--form FORM] [--built FOLDER]
 python -m tests.support.take_pictures --data DIR --docs
 
 DIR is the folder of a running `pharos up --demo --data DIR`. The owner is signed in through a one-time link, which
@@ -23,10 +23,13 @@ from tests.support.platform_process import PlatformProcess
 _DOCS = Path(__file__).parents[2] / "docs" / "images"
 _LARGEST_BYTES = 250_000
 _OPEN_MS = 5_000
+_FORMS = {"light": DESKTOP, "dark": DESKTOP, "phone": PHONE}
 
 
-async def take_pictures(data: Path, to: Path, *, only: str, built: Path | None) -> list[str]:
-    """Store pictures of all views: light, dark and on a phone. Return what could not be shown."""
+async def take_pictures(
+    data: Path, to: Path, *, only: str, forms: list[str], built: Path | None
+) -> list[str]:
+    """Store pictures of all views, in the forms. Return what could not be shown."""
     platform = _attach(data)
     values = _Values(platform)
     problems: list[str] = []
@@ -38,12 +41,12 @@ async def take_pictures(data: Path, to: Path, *, only: str, built: Path | None) 
                 address = values.fill(view)
                 if view.is_public or address is None or only not in view.name:
                     continue
-                problems += await _take_each(owner, view, address, to)
+                problems += await _take_each(owner, view, address, to, forms)
         async with visitor(browser, f"http://127.0.0.1:{platform.port}") as stranger:
             await _serve_built(stranger.context, built)
             for view in list_views():
                 if view.is_public and only in view.name:
-                    problems += await _take_each(stranger, view, view.pattern, to)
+                    problems += await _take_each(stranger, view, view.pattern, to, forms)
     return problems
 
 
@@ -63,12 +66,12 @@ async def renew_docs(data: Path) -> list[str]:
     return problems
 
 
-async def _take_each(person: Person, view: View, address: str, to: Path) -> list[str]:
+async def _take_each(person: Person, view: View, address: str, to: Path, forms: list[str]) -> list[str]:
     page = person.page
     problems = []
-    for form, size, scheme in (("light", DESKTOP, None), ("dark", DESKTOP, "dark"), ("phone", PHONE, None)):
-        await page.set_viewport_size(size)
-        await page.emulate_media(color_scheme="dark" if scheme else "light")
+    for form in forms:
+        await page.set_viewport_size(_FORMS[form])
+        await page.emulate_media(color_scheme="dark" if form == "dark" else "light")
         try:
             await person.open(address)
             if view.opened:
@@ -150,12 +153,16 @@ def main() -> int:
     target.add_argument("--to", type=Path, metavar="FOLDER", help="folder of the pictures")
     target.add_argument("--docs", action="store_true", help="renew the pictures of docs/images")
     parser.add_argument("--only", default="", metavar="TEXT", help="only pictures whose name contains it")
+    parser.add_argument("--form", choices=_FORMS, action="append", help="take only this form, such as phone")
     parser.add_argument("--built", type=Path, metavar="FOLDER", help="take the pages from this build")
     given = parser.parse_args()
     if given.docs:
         problems = asyncio.run(renew_docs(given.data))
     else:
-        problems = asyncio.run(take_pictures(given.data, given.to, only=given.only, built=given.built))
+        forms = given.form or list(_FORMS)
+        problems = asyncio.run(
+            take_pictures(given.data, given.to, only=given.only, forms=forms, built=given.built)
+        )
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0
