@@ -18,6 +18,7 @@ from control_api.http.middleware import (
 from control_api.http.session_cookie import SetCookieMiddleware
 from control_api.limits.fair_queue import FairQueue, QueueLimits
 from control_api.limits.report_queue import DEFAULT_REPORT_LIMITS
+from control_api.limits.shared_report_queue import SharedReportQueue
 from control_api.limits.request_limits import RequestLimiter
 from control_api.limits.webhook_bodies import WebhookBodies
 from control_api.live_logs.log_streams import LogStreams
@@ -124,6 +125,7 @@ def build_control_app(
     app.state.report_store = report_store or column_store
     app.state.change_streams = ChangeStreams(sessions, app.state.report_store)
     app.state.report_queue = FairQueue(report_limits)
+    app.state.shared_report_queue = SharedReportQueue(report_limits)
     app.state.recent_rollups = RecentRollups()
     app.state.request_limiter = request_limiter
     app.state.process_output = process_output

@@ -1,7 +1,8 @@
 """Runs a few reports at a time, round-robin between accounts, and cancels those whose callers have disconnected."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -47,7 +48,11 @@ async def run_queued_report(request: Request, owner: int | str, make: Callable[[
     disconnected. Then `make` is cancelled, and its slot is freed when `make` has ended: a query that runs in the column
     store cannot be stopped.
     """
-    run = run_in_queue(request.app.state.report_queue, owner, make)
+    return await await_while_connected(request, run_in_queue(request.app.state.report_queue, owner, make))
+
+
+async def await_while_connected(request: Request, run: Coroutine[Any, Any, T]) -> T:
+    """Return the result of `run`, or cancel it and raise `ClientDisconnect` once the caller has disconnected."""
     report = asyncio.create_task(run, name="report")
     disconnect = asyncio.create_task(_wait_for_disconnect(request), name="caller of a report")
     try:
@@ -71,15 +76,25 @@ def _discard_report(report: "asyncio.Task[Any]") -> None:
         report.exception()
 
 
-async def run_in_queue(queue: FairQueue, owner: int | str, make: Callable[[], Awaitable[T]]) -> T:
+async def run_in_queue(
+    queue: FairQueue, owner: int | str, make: Callable[[], Awaitable[T]], seconds: float = _QUERY_SECONDS
+) -> T:
     """Wait for a slot of `owner`, an account or a name, then return the result of `make`, whose limited queries share
-    one time limit. Raises `TooManyRequests`, `Unavailable` and the exceptions of `make`."""
-    key = f"account {owner}"
+    so many seconds. Raises `TooManyRequests`, `Unavailable` and the exceptions of `make`."""
+    async with take_turn(queue, f"account {owner}", "the account"):
+        with share_time(seconds):
+            return await make()
+
+
+@asynccontextmanager
+async def take_turn(queue: FairQueue, key: str, whose: str) -> AsyncIterator[None]:
+    """Wait for a slot of `key`, and hold it. `whose` are the reports with this key, for messages. Raises
+    `TooManyRequests` and `Unavailable`."""
     try:
         await queue.acquire(key)
     except QueueFull as error:
         raise TooManyRequests(
-            f"{queue.limits.max_waiting_per_key} reports of the account wait already, or {queue.limits.max_waiting} of "
+            f"{queue.limits.max_waiting_per_key} reports of {whose} wait already, or {queue.limits.max_waiting} of "
             f"all. Ask again in {_RETRY_SECONDS} s, for fewer at once.",
             headers={"Retry-After": str(_RETRY_SECONDS)},
         ) from error
@@ -89,8 +104,7 @@ async def run_in_queue(queue: FairQueue, owner: int | str, make: Callable[[], Aw
             retry_after=_RETRY_SECONDS,
         ) from error
     try:
-        with share_time(_QUERY_SECONDS):
-            return await make()
+        yield
     finally:
         queue.release(key)
 

@@ -10,7 +10,8 @@ from fastapi import Depends, Request
 from msgspec import Meta, Struct
 
 from analytics_queries.visit_analysis.current_visitors import current_visitors
-from control_api.limits.report_queue import run_queued_report
+from control_api.http.client_address import client_address
+from control_api.limits.shared_report_queue import run_shared_report
 from control_api.management.site_analysis import (
     AnalysisQuery,
     CurrentVisitors,
@@ -85,12 +86,10 @@ async def _start(
 
 
 async def _run(request: Request, share: OpenedShare, make: Callable[[], Awaitable[T]]) -> T:
-    """Run a read of the column store in the queue of reports.
-
-    Shared reports of an account wait for each other: they do not delay the reports of its people.
-    """
+    """Run a read of the column store when its turn comes."""
+    address = client_address(request, request.app.state.client_addresses)
     try:
-        return await run_queued_report(request, f"shared of {share.account.id}", make)
+        return await run_shared_report(request, address, share.share.id, make)
     except StorageUnavailable as error:
         raise Unavailable("The column store does not answer now.") from error
 

@@ -1,0 +1,57 @@
+"""Runs the reports that links open, for anybody, so that they never take the turns of the people of accounts."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from fastapi import Request
+
+from control_api.limits.fair_queue import FairQueue, QueueLimits
+from control_api.limits.report_queue import await_while_connected, run_in_queue, take_turn
+from pipeline_contracts.client_address import network_of
+
+T = TypeVar("T")
+
+_MAX_PER_ADDRESS = 2
+_MAX_IN_QUEUE = 64
+_MAX_WAITING_PER_KEY = 16
+_MAX_WAIT_SECONDS = 10.0
+# Less than a report waits at most.
+_QUERY_SECONDS = 8.0
+# The name of all links together in the queue of reports.
+_OWNER = "links to reports"
+
+
+class SharedReportQueue:
+    """Gives links and addresses their turns. Shared reports of all accounts together get a third of the slots of the
+    queue of reports, one at least: with two or more slots, one is always left for the people of accounts.
+
+    A link has one report in progress: those who open other links do not wait for many who open one of them. An address
+    has two in the queue: one stranger with many links does not take all turns.
+    """
+
+    def __init__(self, report_limits: QueueLimits) -> None:
+        self.by_address = _make_queue(_MAX_IN_QUEUE, _MAX_PER_ADDRESS)
+        self.by_link = _make_queue(max(1, report_limits.max_running // 3), 1)
+
+
+def _make_queue(max_running: int, max_running_per_key: int) -> FairQueue:
+    return FairQueue(
+        QueueLimits(max_running, max_running_per_key, _MAX_IN_QUEUE, _MAX_WAITING_PER_KEY, _MAX_WAIT_SECONDS)
+    )
+
+
+async def run_shared_report(
+    request: Request, address: str, share_id: int, make: Callable[[], Awaitable[T]]
+) -> T:
+    """Wait for the turn of the caller's address, of the link and of all links, then return the result of `make`, whose
+    limited queries share 8 s. Raises as `run_queued_report` does."""
+    shared: SharedReportQueue = request.app.state.shared_report_queue
+
+    async def run() -> T:
+        async with (
+            take_turn(shared.by_address, network_of(address), "this address"),
+            take_turn(shared.by_link, f"link {share_id}", "this link"),
+        ):
+            return await run_in_queue(request.app.state.report_queue, _OWNER, make, _QUERY_SECONDS)
+
+    return await await_while_connected(request, run())
