@@ -18,8 +18,10 @@ T = TypeVar("T")
 _MAX_SECONDS = 20
 # The engine plans a query on one core. A request has no more at once, so that it does not take all turns at the engine.
 _QUERIES_AT_ONCE = 2
-# The embedded engine runs in the process that accepts telemetry. Python needs several times the bytes of a result.
-_MAX_BYTES = "max_memory_usage = 1073741824, max_result_bytes = 67108864, result_overflow_mode = 'throw'"
+# The embedded engine runs in the process that accepts telemetry.
+_MEMORY = "max_memory_usage = 1073741824"
+# Python needs several times the bytes of a result.
+_MAX_BYTES = f"{_MEMORY}, max_result_bytes = 67108864, result_overflow_mode = 'throw'"
 # Indexes are read before the parts: a word that no part has costs a fifth.
 _SETTINGS = f"{_MAX_BYTES}, max_threads = 2, use_skip_indexes_on_data_read = 0"
 LIMITS = f"\nSETTINGS max_execution_time = {_MAX_SECONDS}, {_SETTINGS}"
@@ -57,13 +59,38 @@ async def query_limited(
 
     Raises `StorageUnavailable`, also if no time is left.
     """
-    deadline = _deadline.get()
-    if deadline is not None:
-        seconds = min(_MAX_SECONDS, int(deadline - monotonic()))
-        if seconds < 1:
-            raise StorageUnavailable("The queries of this request have taken all of their time.")
+    left = _seconds_left()
+    if left is not None:
+        seconds = min(_MAX_SECONDS, left)
         sql = f"{sql.removesuffix(LIMITS)}\nSETTINGS max_execution_time = {seconds}, {_SETTINGS}"
     return await store.query(sql + settings, parameters)
+
+
+async def command_limited(
+    store: ColumnStore, sql: str, parameters: Mapping[str, Any], *, is_large: bool = False
+) -> None:
+    """Run `INSERT … SELECT` within what is left of the shared time, with the memory and the threads of a query unless
+    it `is_large`. Outside of `share_time` it has no limits: a background worker may take minutes.
+
+    Raises `StorageUnavailable`, also if no time is left.
+    """
+    left = _seconds_left()
+    if left is not None:
+        others = "" if is_large else f", {_MEMORY}, max_threads = 2"
+        sql = f"{sql}\nSETTINGS max_execution_time = {left}{others}"
+    await store.command(sql, parameters)
+
+
+def _seconds_left() -> int | None:
+    """Return what is left of the shared time; None if there is no such limit. Raises `StorageUnavailable` if no time is
+    left."""
+    deadline = _deadline.get()
+    if deadline is None:
+        return None
+    seconds = int(deadline - monotonic())
+    if seconds < 1:
+        raise StorageUnavailable("The queries of this request have taken all of their time.")
+    return seconds
 
 
 async def run_together(*reads: Coroutine[Any, Any, T]) -> list[T]:

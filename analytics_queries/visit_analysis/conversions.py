@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any
 
 from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
-from analytics_queries.visit_analysis.request import AnalysisRequest
+from analytics_queries.visit_analysis.request import AnalysisRequest, whole_days
 from analytics_queries.visit_analysis.stored_days import read_stored_conversions, stored_days
 from analytics_queries.visits.calendar_days import Period
 from analytics_queries.visits.period_figures import Figures
@@ -33,7 +33,7 @@ async def goal_conversions(
     stored: Mapping[date, Figures] = {}
     rows: list[Sequence[Any]] = []
     if not request.conditions:
-        stored = await stored_days(store, request, period.days, runs)
+        stored = await stored_days(store, request, whole_days(period, request.timezone), runs)
         if stored:
             rows += await read_stored_conversions(store, request, list(stored), runs)
     others = {day: run for day, run in runs.items() if day in period.days and day not in stored}

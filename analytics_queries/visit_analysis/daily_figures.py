@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import date
 
 from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
-from analytics_queries.visit_analysis.request import AnalysisRequest
+from analytics_queries.visit_analysis.request import AnalysisRequest, whole_days
 from analytics_queries.visit_analysis.stored_days import stored_days
 from analytics_queries.visits.calendar_days import Period
 from analytics_queries.visits.period_figures import Figures
@@ -20,8 +20,7 @@ async def daily_figures(
     `StorageUnavailable`."""
     stored: Mapping[date, Figures] = {}
     if not request.conditions:
-        # The last day may be cut.
-        stored = await stored_days(store, request, period.days[:-1], runs)
+        stored = await stored_days(store, request, whole_days(period, request.timezone), runs)
     others = {day: run for day, run in runs.items() if day in period.days and day not in stored}
     if not others:
         return stored

@@ -39,6 +39,12 @@ class AnalysisRequest:
         }
 
 
+def whole_days(period: Period, timezone: str) -> Sequence[date]:
+    """Return the days of a period without the last one if it is cut, as that of today is."""
+    is_cut = period.end < start_of_day(period.last + _DAY, timezone)
+    return period.days[:-1] if is_cut else period.days
+
+
 def make_period(first: date, last: date, timezone: str, now: datetime) -> Period:
     """Return the period of these days, up to `now` at most. Raises `ValueError` if it lies in the future."""
     begin = start_of_day(first, timezone)

@@ -6,13 +6,16 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from analytics_queries.telemetry.limited_sql import LIMITS, query_limited
+from analytics_queries.telemetry.limited_sql import LIMITS, command_limited, query_limited
 from analytics_queries.visit_analysis.request import AnalysisRequest
 from analytics_queries.visits.period_figures import Figures
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_statements
 
 _SQL = read_statements(__file__)
+
+# Of one statement. After a time limit, the next request continues with the days that are still missing.
+_MOST_DAYS = 62
 
 
 async def stored_days(
@@ -27,12 +30,15 @@ async def stored_days(
         return {}
     found = await _read(store, request, chosen, runs)
     missing = [day for day in chosen if day not in found]
+    if missing:
+        missing = await _find_over(store, request, missing, runs)
     if not missing:
         return found
-    parameters = _parameters(request, missing, runs)
-    # Another process may do the same at once. The figures come last: they say that the events are complete.
-    await store.command(_SQL["insert_events"], parameters)
-    await store.command(_SQL["insert_figures"], parameters)
+    for begin in range(0, len(missing), _MOST_DAYS):
+        parameters = _parameters(request, missing[begin : begin + _MOST_DAYS], runs)
+        # Another process may do the same at once. The figures come last: they say that the events are complete.
+        await command_limited(store, _SQL["insert_events"], parameters)
+        await command_limited(store, _SQL["insert_figures"], parameters)
     return await _read(store, request, chosen, runs)
 
 
@@ -43,6 +49,14 @@ async def read_stored_conversions(
     `StorageUnavailable`."""
     sql = _SQL["read_conversions"] + LIMITS
     return (await query_limited(store, sql, _parameters(request, days, runs))).rows
+
+
+async def _find_over(
+    store: ColumnStore, request: AnalysisRequest, days: Sequence[date], runs: Mapping[date, int]
+) -> list[date]:
+    """Return those of the days that had ended when their runs were computed: others cannot be stored."""
+    sql = _SQL["find_over"] + LIMITS
+    return [day for (day,) in (await query_limited(store, sql, _parameters(request, days, runs))).rows]
 
 
 async def _read(

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 
+from analytics_queries.telemetry.limited_sql import command_limited
 from analytics_queries.visits.calendar_days import utc_days_around, utc_days_of
 from analytics_queries.visits.daily_rollups import DailyRollups, StaleRollup, check_rollups
 from pipeline_contracts.times import to_epoch_ms
@@ -34,7 +35,10 @@ async def refresh_rollups(
 async def refresh_stale_rollups(
     store: ColumnStore, site_id: int, timezone: str, rollups: DailyRollups, now: datetime
 ) -> Mapping[date, int]:
-    """Compute the stale ones of rollups that were checked before; return the current runs of all of them."""
+    """Compute the stale ones of rollups that were checked before; return the current runs of all of them.
+
+    A request that has used up its time (`share_time`) gets `StorageUnavailable`; finished parts stay.
+    """
     runs = dict(rollups.runs)
     for part in _parts(rollups):
         # Differs from the runs of any other process.
@@ -51,9 +55,10 @@ async def refresh_stale_rollups(
             "read_days": utc_days_around(days, timezone),
             "now_ms": to_epoch_ms(now),
         }
-        await store.command(_SQL["insert_visits"], visits)
+        await command_limited(store, _SQL["insert_visits"], visits, is_large=True)
         if not is_open:
-            await store.command(_SQL["insert_lists"], {"site_id": site_id, "days": days, "run": run})
+            lists = {"site_id": site_id, "days": days, "run": run}
+            await command_limited(store, _SQL["insert_lists"], lists, is_large=True)
         marks = {
             "site_id": site_id,
             "timezone": timezone,
@@ -63,7 +68,7 @@ async def refresh_stale_rollups(
             "far": [rollup.far for rollup in part],
             "is_open": is_open,
         }
-        await store.command(_SQL["insert_marks"], marks)
+        await command_limited(store, _SQL["insert_marks"], marks, is_large=True)
         runs |= {day: run + number for number, day in enumerate(days, start=1)}
     return runs
 

@@ -13,7 +13,13 @@ import pytest
 
 from analytics_queries.telemetry import limited_sql, trace_spans
 from analytics_queries.telemetry import metric_series as metric_series_module
-from analytics_queries.telemetry.limited_sql import LIMITS, query_limited, run_together, share_time
+from analytics_queries.telemetry.limited_sql import (
+    LIMITS,
+    command_limited,
+    query_limited,
+    run_together,
+    share_time,
+)
 from analytics_queries.telemetry.metric_names import metric_names
 from analytics_queries.telemetry.metric_series import Aggregation, SeriesRequest, metric_series
 from analytics_queries.telemetry.time_range import TimeRange, to_nanoseconds
@@ -105,6 +111,21 @@ async def test_a_large_result_is_refused(column_store: ChdbColumnStore) -> None:
     assert len((await query_limited(column_store, sql, {"rows": 10})).rows) == 10
     with pytest.raises(StorageUnavailable, match="too large"):
         await query_limited(column_store, sql, {"rows": 80})
+
+
+async def test_a_statement_of_a_request_has_the_time_and_the_memory_of_its_queries(
+    column_store: ChdbColumnStore,
+) -> None:
+    rows = "INSERT INTO FUNCTION null('x UInt64') SELECT {} FROM numbers({{rows:UInt64}})"
+    many = {"rows": 10**12}
+    with share_time(2.5):
+        await command_limited(column_store, rows.format("number"), {"rows": 10})
+        with pytest.raises(StorageUnavailable, match="memory"):
+            await command_limited(column_store, rows.format("length(groupArray(repeat('x', 1000000)))"), many)
+    with share_time(1.5), pytest.raises(StorageUnavailable, match="(?i)timeout"):
+        await command_limited(column_store, rows.format("sum(number)"), many, is_large=True)
+    with share_time(0.5), pytest.raises(StorageUnavailable, match="all of their time"):
+        await command_limited(column_store, rows.format("number"), {"rows": 10})
 
 
 async def test_a_trace_with_much_in_it_has_bare_spans_at_its_end(

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from analytics_queries.telemetry.limited_sql import share_time
+from analytics_queries.visit_analysis import stored_days
 from analytics_queries.visit_analysis.recent_rollups import RecentRollups
 from analytics_queries.visit_analysis.visit_lists import LIST_NAMES
 from control_domain.sites.analysis import VisitAnalysis
@@ -144,6 +146,50 @@ async def test_conditions_choose_visits(column_store: ChdbColumnStore) -> None:
         assert len(found["series"]) == 21 and found["comparison_series"] == []
     found = await _analysis(column_store, site_id, "UTC", _NOW, None, days=1).lists(["pages"], "DOCS", 1)
     assert found["lists"]["pages"]["total"] == 2 and len(found["lists"]["pages"]["entries"]) == 1
+
+
+_STORED = ("INSERT INTO pharos.visit_day_events", "INSERT INTO pharos.visit_day_figures")
+
+
+class _Statements:
+    """Passes queries and statements on, and remembers the statements."""
+
+    def __init__(self, store: ChdbColumnStore) -> None:
+        self._store = store
+        self.query = store.query
+        self.sent: list[str] = []
+
+    async def command(self, sql: str, parameters: Any = None) -> None:
+        self.sent.append(sql)
+        await self._store.command(sql, parameters)
+
+
+async def test_what_is_over_is_stored_once_and_within_limits(
+    column_store: ChdbColumnStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site_id = 31_500
+    await store_visits(
+        column_store,
+        site_id,
+        *(sent_event(_NOW - timedelta(days=days, hours=2), "192.0.2.1") for days in range(4)),
+    )
+    store: Any = _Statements(column_store)
+
+    async def read() -> list[str]:
+        store.sent.clear()
+        with share_time(25.0):
+            goals = (await _analysis(store, site_id, "UTC", _NOW, None, days=4).conversions())["goals"]
+        assert [goal["conversions"] for goal in goals] == [0, 0, 0]
+        return list(store.sent)
+
+    monkeypatch.setattr(stored_days, "_MOST_DAYS", 2)
+    first = await read()
+    # Three days that are over, two at a time: events and figures.
+    assert all("max_execution_time = 2" in sql for sql in first)
+    stored = [sql for sql in first if sql.startswith(_STORED)]
+    assert len(stored) == 4 and all("max_memory_usage" in sql for sql in stored)
+    # Today cannot be stored, so nothing is to be done again.
+    assert await read() == []
 
 
 _PERIOD = read_period(PeriodChoice(days=7), "Europe/Oslo", _NOW)
