@@ -18,8 +18,8 @@ from control_api.http.middleware import (
 from control_api.http.session_cookie import SetCookieMiddleware
 from control_api.limits.fair_queue import FairQueue, QueueLimits
 from control_api.limits.report_queue import DEFAULT_REPORT_LIMITS
-from control_api.limits.shared_report_queue import SharedReportQueue
 from control_api.limits.request_limits import RequestLimiter
+from control_api.limits.shared_report_queue import SharedReportQueue
 from control_api.limits.webhook_bodies import WebhookBodies
 from control_api.live_logs.log_streams import LogStreams
 from control_api.management.all_operations import ROUTERS
@@ -123,8 +123,8 @@ def build_control_app(
     app.state.client_addresses = addresses or ClientAddresses(())
     app.state.log_streams = LogStreams(sessions)
     app.state.report_store = report_store or column_store
-    app.state.change_streams = ChangeStreams(sessions, app.state.report_store)
     app.state.report_queue = FairQueue(report_limits)
+    app.state.change_streams = ChangeStreams(sessions, app.state.report_store, app.state.report_queue)
     app.state.shared_report_queue = SharedReportQueue(report_limits)
     app.state.recent_rollups = RecentRollups()
     app.state.request_limiter = request_limiter

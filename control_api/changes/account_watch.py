@@ -5,26 +5,32 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 from anyio import CancelScope
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
 from analytics_queries.overview.count_receipts import count_receipts
-from analytics_queries.telemetry.limited_sql import share_time
+from control_api.limits.fair_queue import FairQueue
+from control_api.limits.report_queue import run_in_queue
 from control_domain.changes.sweep import Marks, changed_topics, read_marks
 from control_domain.changes.topics import STORED_TOPICS, Topic
 from control_domain.database.engine import Sessions
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.sites import Site
-from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.errors import StorageUnavailable, TooManyRequests, Unavailable
 from storage_backends.column_store.interface import ColumnStore
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 1.0
 STORE_SWEEP_SECONDS = 5.0
 _STORE_QUERY_SECONDS = 3.0
+# In the queue of reports, for all accounts together.
+_OWNER = "changes"
 _NEVER = datetime.min.replace(tzinfo=UTC)
 # Consumers store rows some seconds after their receipt; they are late by more only after an outage.
 _STORE_WINDOW = timedelta(minutes=2)
@@ -47,15 +53,34 @@ class Follower:
     """Set when `changed` has a topic, when the first sweep has ended, and when the process stops."""
     is_ready: bool = False
     """True once a sweep has covered the topics: changes from then on are told."""
+    is_open: bool = False
+    """True once the headers were sent, at the latest when the first sweep took too long."""
+
+
+class StoreSweeps:
+    """The turns of the sweeps of the column store: one of all accounts at a time, in the queue of reports."""
+
+    def __init__(self, queue: FairQueue) -> None:
+        self._queue = queue
+        self._turn = asyncio.Lock()
+
+    async def run(self, sweep: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of `sweep`, whose queries share 3 s. Raises `TooManyRequests` and `Unavailable` if the
+        queue has no turn for it."""
+        async with self._turn:
+            return await run_in_queue(self._queue, _OWNER, sweep, _STORE_QUERY_SECONDS)
 
 
 class AccountWatch:
     """The sweeps of one account, which run while it has followers."""
 
-    def __init__(self, sessions: Sessions, store: ColumnStore, account_id: int) -> None:
+    def __init__(
+        self, sessions: Sessions, store: ColumnStore, store_sweeps: StoreSweeps, account_id: int
+    ) -> None:
         self.followers: set[Follower] = set()
         self._sessions = sessions
         self._store = store
+        self._store_sweeps = store_sweeps
         self._account_id = account_id
         self._stopping = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -104,7 +129,7 @@ class AccountWatch:
                 with CancelScope(shield=True):
                     await sweep()
                 self._is_failing = False
-            except (SQLAlchemyError, StorageUnavailable) as error:
+            except (SQLAlchemyError, StorageUnavailable, TooManyRequests, Unavailable) as error:
                 # The pages stay connected. What changes meanwhile is found by the first sweep that succeeds.
                 if not self._is_failing:
                     logger.warning("changes of an account cannot be read: %s", type(error).__name__)
@@ -127,6 +152,9 @@ class AccountWatch:
         for follower in followers:
             if not follower.is_ready:
                 follower.is_ready = True
+                if follower.is_open:
+                    # Its page has loaded since: what changed before this sweep is not known.
+                    follower.changed |= follower.topics
                 follower.wake.set()
 
     async def _sweep_store(self) -> None:
@@ -138,10 +166,9 @@ class AccountWatch:
         if self._counted_since < now - _MAX_STORE_WINDOW:
             self._counted_since, self._receipts = now - _MAX_STORE_WINDOW, {}
         since = now - _STORE_WINDOW
-        with share_time(_STORE_QUERY_SECONDS):
-            counts = await count_receipts(
-                self._store, topics, environments, sites, self._counted_since, since
-            )
+        counts = await self._store_sweeps.run(
+            lambda: count_receipts(self._store, topics, environments, sites, self._counted_since, since)
+        )
         # Counts, not the last receipt: consumers store rows in any order. Where nothing was counted before, recent rows
         # are told: they may have come after the pages were loaded.
         self._notify(

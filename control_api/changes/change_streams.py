@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from control_api.changes.account_watch import AccountWatch, Follower
+from control_api.changes.account_watch import AccountWatch, Follower, StoreSweeps
+from control_api.limits.fair_queue import FairQueue
 from control_domain.database.engine import Sessions
 from pipeline_contracts.errors import TooManyRequests, Unavailable
 from storage_backends.column_store.interface import ColumnStore
@@ -17,15 +18,19 @@ _RETRY_SECONDS = 10
 class ChangeStreams:
     """All streams of changes of a process."""
 
-    def __init__(self, sessions: Sessions, store: ColumnStore) -> None:
+    def __init__(self, sessions: Sessions, store: ColumnStore, report_queue: FairQueue) -> None:
         self._sessions = sessions
         self._store = store
+        self._store_sweeps = StoreSweeps(report_queue)
         self._watches: dict[int, AccountWatch] = {}
         self.is_stopping = False
 
     def check_capacity(self, account_id: int, person_id: int) -> None:
-        """Raise `Unavailable` if the process has no stream left, `TooManyRequests` if the account or the person has
-        none."""
+        """Raise `Unavailable` if the process stops or has no stream left, `TooManyRequests` if the account or the
+        person has none."""
+        if self.is_stopping:
+            # No sweep begins any more: the stream would stay silent.
+            raise Unavailable("This process stops.", retry_after=_RETRY_SECONDS)
         if sum(len(watch.followers) for watch in self._watches.values()) >= MAX_STREAMS:
             raise Unavailable("Too many pages follow changes here.", retry_after=_RETRY_SECONDS)
         watch = self._watches.get(account_id)
@@ -62,7 +67,9 @@ class ChangeStreams:
             del self._watches[former]
         watch = self._watches.get(account_id)
         if watch is None:
-            watch = self._watches[account_id] = AccountWatch(self._sessions, self._store, account_id)
+            watch = self._watches[account_id] = AccountWatch(
+                self._sessions, self._store, self._store_sweeps, account_id
+            )
         watch.add(follower)
         try:
             yield

@@ -57,6 +57,7 @@ class ChangeStreamResponse(Response):
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + _MAX_STREAM_SECONDS
         await _wait(follower, self._check.due_at)
+        follower.is_open = True
         yield _OPENING
         while not streams.is_stopping and loop.time() < ends_at:
             if self._check.is_due:

@@ -13,14 +13,16 @@ import pytest
 from sqlalchemy import select, update
 
 from control_api.changes import account_watch, change_streams
-from control_api.changes.account_watch import AccountWatch, Follower
+from control_api.changes.account_watch import AccountWatch, Follower, StoreSweeps
+from control_api.limits.fair_queue import FairQueue
+from control_api.limits.report_queue import DEFAULT_REPORT_LIMITS
 from control_api.live_logs import stream_log, stream_records
 from control_api.operations import reader_check
 from control_domain.changes.topics import SCOPE_OF_TOPIC, STORED_TOPICS, TOPICS
 from control_domain.tables.accounts import ApiToken, Membership
 from control_domain.tables.sign_in import SignInSession
 from pipeline_contracts.credentials import digest_credential
-from pipeline_contracts.errors import TooManyRequests
+from pipeline_contracts.errors import TooManyRequests, Unavailable
 from storage_backends.column_store.interface import ColumnStore
 from tests.control_api.management.conftest import Api
 from tests.support.browsers import open_browser
@@ -203,15 +205,56 @@ async def test_streams_are_limited(api: Api, monkeypatch: pytest.MonkeyPatch) ->
 
 async def test_a_person_has_one_limit_in_all_accounts(shared_api: Api) -> None:
     sessions, store = shared_api.platform.sessions, cast(ColumnStore, None)
-    streams = change_streams.ChangeStreams(sessions, store)
+    streams = change_streams.ChangeStreams(sessions, store, FairQueue(DEFAULT_REPORT_LIMITS))
     for account_id in range(change_streams.MAX_STREAMS_PER_PERSON):
         streams.check_capacity(account_id, 1)
-        watch = AccountWatch(sessions, store, account_id)
+        watch = AccountWatch(sessions, store, streams._store_sweeps, account_id)
         watch.followers.add(Follower(account_id, 1, frozenset()))
         streams._watches[account_id] = watch
     with pytest.raises(TooManyRequests):
         streams.check_capacity(1000, 1)
     streams.check_capacity(1000, 2)
+    streams._watches.clear()
+    streams.stop()
+    # No sweep begins any more: a stream would stay silent until its first check.
+    with pytest.raises(Unavailable):
+        streams.check_capacity(1000, 2)
+
+
+async def test_sweeps_of_the_column_store_take_turns_in_the_queue_of_reports() -> None:
+    queue = FairQueue(DEFAULT_REPORT_LIMITS)
+    sweeps, running, most = StoreSweeps(queue), 0, 0
+    for _ in range(DEFAULT_REPORT_LIMITS.max_running):
+        await queue.acquire(f"account {_}")
+
+    async def sweep() -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+
+    waiting = [asyncio.create_task(sweeps.run(sweep)) for _ in range(50)]
+    for _ in range(20):
+        await asyncio.sleep(0)
+    # Reports have all slots, and of fifty accounts one waits in the queue.
+    assert (running, queue.waiting) == (0, 1)
+    queue.release("account 0")
+    await asyncio.gather(*waiting)
+    assert most == 1
+
+
+async def test_a_stream_that_opened_before_its_first_sweep_is_told_all_topics(shared_api: Api) -> None:
+    """A slow database: the page has loaded meanwhile, and what changed before the sweep is not known."""
+    sessions, store = shared_api.platform.sessions, cast(ColumnStore, None)
+    watch = AccountWatch(sessions, store, StoreSweeps(FairQueue(DEFAULT_REPORT_LIMITS)), 1)
+    late, early = (Follower(1, 1, frozenset({"deployments", "queues"})) for _ in range(2))
+    late.is_open = True
+    watch.followers |= {late, early}
+    await watch._sweep()
+    assert (late.changed, early.changed) == ({"deployments", "queues"}, set())
+    await watch._sweep()
+    assert late.is_ready and early.changed == set()
 
 
 async def test_topics_follow_the_scopes(shared_api: Api) -> None:
