@@ -31,6 +31,10 @@ class LogFilter:
     """Words that the text contains, from `search_words`."""
 
 
+LogPlace = tuple[int, int, int]
+"""The time of a record in nanoseconds, the place of its request in the log, and a hash of the log's name."""
+
+
 class LogKey(NamedTuple):
     """Where a page ends. Records that were logged by one request at one time are in the order of their contents."""
 
@@ -64,32 +68,39 @@ async def newest_logs(
     """
     after = after or LogKey(within.end - 1, _MAX_UINT64, _MAX_UINT32, 0)
     within = TimeRange(within.start, min(within.end, after.time_ns + 1))
-    shared = {
-        "environment": environment_id,
-        **asdict(filters),
-        "words": list(filters.words),
-        "after_ns": after.time_ns,
-        "after_offset": after.log_offset,
-        "after_log": after.log_id,
-    }
+    shared = _shared_parameters(environment_id, filters, after[:3])
     wanted = after.shown + limit + 1
     last = await _find_page_end(store, within, shared, wanted)
     if last is None:
         return [], None
-    parameters = {
-        **shared,
-        "last_ns": last.time_ns,
-        "last_offset": last.log_offset,
-        "last_log": last.log_id,
-        "longest_text": LONGEST_TEXT,
-        "longest_name": LONGEST_NAME,
-        "longest_json": LONGEST_JSON,
-        "rows": limit + 1,
-        "shown": after.shown,
-    }
-    rows = (await query_limited(store, _SQL["page"], parameters)).records()
+    rows = await _read_page(
+        store, shared, (last.time_ns, last.log_offset, last.log_id), limit + 1, after.shown
+    )
     page = rows[:limit]
     return page, _page_key(page, after) if len(rows) > limit else None
+
+
+async def newest_places(
+    store: ColumnStore, environment_id: str, within: TimeRange, filters: LogFilter, limit: int
+) -> list[LogPlace]:
+    """Return the places of the newest records, at most `limit`, without reading the records. Raises
+    `StorageUnavailable`."""
+    parameters = {
+        **_shared_parameters(environment_id, filters, (within.end - 1, _MAX_UINT64, _MAX_UINT32)),
+        **_range_parameters(within),
+        "rows": limit,
+        "lists_places": True,
+    }
+    ((*_, places),) = (await query_limited(store, _SQL["page_end"], parameters)).rows
+    return [(int(time_ns), int(offset), int(log_id)) for time_ns, offset, log_id in places]
+
+
+async def logs_between(
+    store: ColumnStore, environment_id: str, first: LogPlace, last: LogPlace, filters: LogFilter, limit: int
+) -> list[dict[str, Any]]:
+    """Return the records from one place to another, both included, the newest first and at most `limit`: the columns of
+    the statement `page` in `logs.sql`. Raises `StorageUnavailable`."""
+    return await _read_page(store, _shared_parameters(environment_id, filters, last), first, limit, 0)
 
 
 async def following_logs(
@@ -97,17 +108,10 @@ async def following_logs(
 ) -> list[dict[str, Any]]:
     """Return the first `limit` records of the range, the oldest first: the columns of the statement `page` in
     `logs.sql`. Raises `StorageUnavailable`."""
-    shared = {"environment": environment_id, **asdict(filters), "words": list(filters.words)}
+    own = {"environment": environment_id, **asdict(filters), "words": list(filters.words)}
     last = None
     for window in within.oldest_windows():
-        parameters = {
-            **shared,
-            "begin_ns": within.start,
-            "end_ns": window.end,
-            "begin_us": microseconds_from(within.start),
-            "end_us": microseconds_from(window.end),
-            "rows": limit,
-        }
+        parameters = {**own, **_range_parameters(window), "rows": limit}
         ((time_ns, offset, log_id, found),) = (
             await query_limited(store, _SQL["following_end"], parameters)
         ).rows
@@ -117,22 +121,9 @@ async def following_logs(
             break
     if last is None:
         return []
-    parameters = {
-        **shared,
-        "after_ns": last.time_ns,
-        "after_offset": last.log_offset,
-        "after_log": last.log_id,
-        "last_ns": within.start,
-        "last_offset": 0,
-        "last_log": 0,
-        "longest_text": LONGEST_TEXT,
-        "longest_name": LONGEST_NAME,
-        "longest_json": LONGEST_JSON,
-        # Records that one request logged at one time have the same key: the last ones are cut below.
-        "rows": limit + _MAX_SAME_KEY,
-        "shown": 0,
-    }
-    rows = (await query_limited(store, _SQL["page"], parameters)).records()
+    shared = _shared_parameters(environment_id, filters, last[:3])
+    # Records that one request logged at one time have the same key: the last ones are cut below.
+    rows = await _read_page(store, shared, (within.start, 0, 0), limit + _MAX_SAME_KEY, 0)
     return rows[::-1][:limit]
 
 
@@ -144,18 +135,56 @@ async def _find_page_end(
     for window in within.newest_windows(has_index=bool(shared["words"])):
         parameters = {
             **shared,
-            "begin_ns": window.start,
-            "end_ns": within.end,
-            "begin_us": microseconds_from(window.start),
-            "end_us": microseconds_from(within.end),
+            **_range_parameters(TimeRange(window.start, within.end)),
             "rows": wanted,
+            "lists_places": False,
         }
-        ((time_ns, offset, log_id, found),) = (await query_limited(store, _SQL["page_end"], parameters)).rows
+        ((time_ns, offset, log_id, found, _),) = (
+            await query_limited(store, _SQL["page_end"], parameters)
+        ).rows
         if found:
             last = LogKey(time_ns, offset, log_id, 0)
         if found == wanted:
             break
     return last
+
+
+async def _read_page(
+    store: ColumnStore, shared: dict[str, Any], first: LogPlace, rows: int, shown: int
+) -> list[dict[str, Any]]:
+    """Return the records from `first` on, up to the place that `shared` ends after."""
+    parameters = {
+        **shared,
+        "last_ns": first[0],
+        "last_offset": first[1],
+        "last_log": first[2],
+        "longest_text": LONGEST_TEXT,
+        "longest_name": LONGEST_NAME,
+        "longest_json": LONGEST_JSON,
+        "rows": rows,
+        "shown": shown,
+    }
+    return (await query_limited(store, _SQL["page"], parameters)).records()
+
+
+def _shared_parameters(environment_id: str, filters: LogFilter, after: LogPlace) -> dict[str, Any]:
+    return {
+        "environment": environment_id,
+        **asdict(filters),
+        "words": list(filters.words),
+        "after_ns": after[0],
+        "after_offset": after[1],
+        "after_log": after[2],
+    }
+
+
+def _range_parameters(within: TimeRange) -> dict[str, Any]:
+    return {
+        "begin_ns": within.start,
+        "end_ns": within.end,
+        "begin_us": microseconds_from(within.start),
+        "end_us": microseconds_from(within.end),
+    }
 
 
 def _page_key(page: Sequence[dict[str, Any]], after: LogKey) -> LogKey:

@@ -3,7 +3,10 @@
 
 -- name: page_end
 -- At which time and place in the event log does a page end, and how many records has it? It reads narrow columns alone.
-SELECT (min((time_ns, offset, log_id)) AS last).1, last.2, last.3, count()
+-- With `lists_places`, also the places of its records.
+SELECT
+    (min((time_ns, offset, log_id)) AS last).1, last.2, last.3, count(),
+    groupArrayIf((time_ns, offset, log_id), {lists_places:Bool})
 FROM
 (
     SELECT time_ns, offset, log_id

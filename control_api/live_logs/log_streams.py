@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
@@ -12,19 +13,32 @@ from control_domain.database.engine import Sessions
 from control_domain.tables.deployments import Deployment, DeploymentLine
 from pipeline_contracts.errors import Unavailable
 
+# Of each kind: who follows records takes no stream from those who follow a deployment.
 MAX_STREAMS = 100
-MAX_STREAMS_PER_ACCOUNT = 10
+MAX_STREAMS_PER_ACCOUNT = 16
+MAX_STREAMS_PER_PERSON = 8
 _POLL_SECONDS = 0.3
 
 LogPosition = tuple[str, int]
 """A deployment's status and the ID of its last line; 0: no line."""
 
 
+Kind = Literal["deployments", "processes", "records"]
+
+
+class Reader(NamedTuple):
+    """Who reads a stream."""
+
+    account_id: int
+    person_id: int
+
+
 @dataclass(eq=False, slots=True)
 class OpenStream:
     """One open stream."""
 
-    account_id: int
+    kind: Kind
+    reader: Reader
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the process stops, and, for the log of a deployment, when the log has changed."""
 
@@ -39,7 +53,7 @@ class Follower(OpenStream):
 
 
 class LogStreams:
-    """All streams of a process: logs of deployments, and output of processes."""
+    """All streams of a process: logs of deployments, output of processes, and records of environments."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -53,17 +67,20 @@ class LogStreams:
         """True if the process stops and all streams have to end."""
         return self._stopping.is_set()
 
-    def check_capacity(self, account_id: int) -> None:
-        """Raise `Unavailable` if the process or the account has no stream left."""
-        if len(self._streams) >= MAX_STREAMS:
+    def check_capacity(self, kind: Kind, reader: Reader) -> None:
+        """Raise `Unavailable` if the process, the account or the person has no stream of this kind left."""
+        streams = [stream.reader for stream in self._streams if stream.kind == kind]
+        if len(streams) >= MAX_STREAMS:
             raise Unavailable(
                 "Too many live logs are open here. Ask without the event stream.", retry_after=5
             )
-        open_streams = sum(stream.account_id == account_id for stream in self._streams)
-        if open_streams >= MAX_STREAMS_PER_ACCOUNT:
+        of_account = sum(each.account_id == reader.account_id for each in streams)
+        of_person = sum(each.person_id == reader.person_id for each in streams)
+        if of_account >= MAX_STREAMS_PER_ACCOUNT or of_person >= MAX_STREAMS_PER_PERSON:
             raise Unavailable(
-                f"The account has {MAX_STREAMS_PER_ACCOUNT} live logs open here, and may have no more: close one, or "
-                "ask without the event stream.",
+                f"The account has {of_account} live logs of {kind} open here, the person {of_person}; at most "
+                f"{MAX_STREAMS_PER_ACCOUNT} and {MAX_STREAMS_PER_PERSON} are possible. Close one, or ask without the "
+                "event stream.",
                 retry_after=5,
             )
 
@@ -80,9 +97,9 @@ class LogStreams:
             await self._poll_task
 
     @contextmanager
-    def following(self, deployment_id: int, account_id: int) -> Iterator[Follower]:
+    def following(self, deployment_id: int, reader: Reader) -> Iterator[Follower]:
         """Open a stream: set `Follower.changed` whenever the log has changed. Raises `Unavailable`."""
-        follower = Follower(account_id, deployment_id=deployment_id)
+        follower = Follower("deployments", reader, deployment_id=deployment_id)
         with self._occupying(follower):
             self._followers.add(follower)
             if self._poll_task is None or self._poll_task.done():
@@ -93,15 +110,15 @@ class LogStreams:
                 self._followers.remove(follower)
 
     @contextmanager
-    def occupying(self, account_id: int) -> Iterator[OpenStream]:
+    def occupying(self, kind: Kind, reader: Reader) -> Iterator[OpenStream]:
         """Open a stream of anything else, whose reader polls by itself. Raises `Unavailable`."""
-        stream = OpenStream(account_id)
+        stream = OpenStream(kind, reader)
         with self._occupying(stream):
             yield stream
 
     @contextmanager
     def _occupying(self, stream: OpenStream) -> Iterator[None]:
-        self.check_capacity(stream.account_id)
+        self.check_capacity(stream.kind, stream.reader)
         self._streams.add(stream)
         try:
             yield

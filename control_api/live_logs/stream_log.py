@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
-from control_api.live_logs.log_streams import Follower, LogPosition, LogStreams
+from control_api.live_logs.log_streams import Follower, LogPosition, LogStreams, Reader
 from control_api.operations.reader_check import ReaderCheck
 from control_domain.database.engine import Sessions
 from control_domain.deployments.describe import describe_line
@@ -40,7 +40,7 @@ def accepts_event_stream(request: Request) -> bool:
     return "text/event-stream" in accepted and "application/json" not in accepted
 
 
-def stream_log(request: Request, check: ReaderCheck, deployment: Deployment) -> Response:
+def stream_log(request: Request, check: ReaderCheck, deployment: Deployment, reader: Reader) -> Response:
     """Return a response with all lines after `Last-Event-ID`, or the last 1,000, and then each new line; 503 if too
     many streams are open."""
     last_event_id = request.headers.get("last-event-id", "")
@@ -48,7 +48,8 @@ def stream_log(request: Request, check: ReaderCheck, deployment: Deployment) -> 
         request.app.state.sessions,
         request.app.state.log_streams,
         check,
-        deployment,
+        deployment.id,
+        reader,
         int(last_event_id) if _EVENT_ID.fullmatch(last_event_id) else None,
     )
 
@@ -62,14 +63,15 @@ class _LogStreamResponse(Response):
         sessions: Sessions,
         streams: LogStreams,
         check: ReaderCheck,
-        deployment: Deployment,
+        deployment_id: int,
+        reader: Reader,
         after: int | None,
     ) -> None:
         super().__init__()
         self._sessions = sessions
         self._streams = streams
         self._check = check
-        self._deployment_id, self._account_id = deployment.id, deployment.account_id
+        self._deployment_id, self._reader = deployment_id, reader
         self._after = after
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,7 +83,7 @@ class _LogStreamResponse(Response):
             async with asyncio.timeout(_SEND_TIMEOUT_SECONDS):
                 await send(message)
 
-        with self._streams.following(self._deployment_id, self._account_id) as follower:
+        with self._streams.following(self._deployment_id, self._reader) as follower:
             events = _events(self._sessions, self._check, self._streams, follower, self._after)
             async with aclosing(events):
                 response = StreamingResponse(events, media_type="text/event-stream", headers=headers)

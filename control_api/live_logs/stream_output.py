@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
-from control_api.live_logs.log_streams import LogStreams, OpenStream
+from control_api.live_logs.log_streams import LogStreams, OpenStream, Reader
 from control_api.operations.reader_check import ReaderCheck
 from control_domain.database.engine import Sessions
 from control_domain.deployments.read_output import (
@@ -53,7 +53,7 @@ class FollowedOutput:
     """The output that a stream follows."""
 
     target: DeployTarget
-    account_id: int
+    reader: Reader
     wanted: OutputFilter
     tail: int
     """How many lines of each process the stream begins with, unless it continues."""
@@ -107,7 +107,7 @@ class _OutputStreamResponse(Response):
             async with asyncio.timeout(_SEND_TIMEOUT_SECONDS):
                 await send(message)
 
-        with self._streams.occupying(self._followed.account_id) as stream:
+        with self._streams.occupying("processes", self._followed.reader) as stream:
             reader = _OutputReader(self._sessions, self._output, self._followed, self._offsets)
             async with aclosing(_events(reader, self._check, self._streams, stream)) as events:
                 response = StreamingResponse(events, media_type="text/event-stream", headers=headers)

@@ -1,10 +1,11 @@
 """Streams the log records of an environment as server-sent events, as they are stored.
 
-An event `records` has up to 500 records, the oldest first. Each stream reads the newest records once a second,
-in the queue of reports, and sends those that it has not sent.
+An event `records` has up to 500 records, the oldest first. Each stream looks once a second, in the queue of reports,
+where the newest records are, and reads and sends those that it has not sent.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
@@ -17,11 +18,11 @@ from fastapi.responses import StreamingResponse
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
-from analytics_queries.telemetry.logs import LogFilter, newest_logs
+from analytics_queries.telemetry.logs import LogFilter, LogPlace, logs_between, newest_places
 from analytics_queries.telemetry.time_range import TimeRange, to_nanoseconds
 from control_api.limits.fair_queue import FairQueue
 from control_api.limits.report_queue import run_in_queue
-from control_api.live_logs.log_streams import LogStreams, OpenStream
+from control_api.live_logs.log_streams import LogStreams, OpenStream, Reader
 from control_api.operations.reader_check import ReaderCheck
 from control_domain.telemetry.describe_events import describe_log
 from control_domain.telemetry.time_ranges import CLOCK_AHEAD
@@ -47,7 +48,7 @@ class FollowedRecords:
 
     environment_id: str
     """The public ID."""
-    account_id: int
+    reader: Reader
     filters: LogFilter
 
 
@@ -87,7 +88,7 @@ class _RecordStreamResponse(Response):
             async with asyncio.timeout(_SEND_TIMEOUT_SECONDS):
                 await send(message)
 
-        with self._streams.occupying(self._followed.account_id) as stream:
+        with self._streams.occupying("records", self._followed.reader) as stream:
             reader = RecordReader(self._queue, self._store, self._followed)
             async with aclosing(_events(reader, self._check, self._streams, stream)) as events:
                 response = StreamingResponse(events, media_type="text/event-stream", headers=headers)
@@ -103,32 +104,44 @@ class RecordReader:
         self._queue = queue
         self._store = store
         self._followed = followed
-        self._sent: set[_Key] | None = None
-        """What the last read has found, whether it was returned or not; None before the first read."""
+        self._known: Counter[LogPlace] | None = None
+        """How many of the newest records had which place at the last read; None before the first one."""
+        self._returned: set[_Key] = set()
+        """Those of them that were returned."""
 
     async def read(self, now: datetime) -> Sequence[dict[str, Any]]:
         """Return the rows that were stored since the last call, the oldest first; the first call returns none.
 
         Raises `StorageUnavailable`, `TooManyRequests` and `Unavailable`.
         """
+        return await run_in_queue(self._queue, self._followed.reader.account_id, lambda: self._read(now))
+
+    async def _read(self, now: datetime) -> Sequence[dict[str, Any]]:
         within = TimeRange(to_nanoseconds(now - _LOOK_BACK), to_nanoseconds(now + CLOCK_AHEAD))
-        followed = self._followed
-        rows, _ = await run_in_queue(
-            self._queue,
-            followed.account_id,
-            lambda: newest_logs(
-                self._store, followed.environment_id, within, followed.filters, None, _MAX_RECORDS
-            ),
-        )
-        before = self._sent
-        self._sent = {_key(row) for row in rows}
-        if before is None:
+        environment, filters = self._followed.environment_id, self._followed.filters
+        # Places are small. The records themselves may be megabytes, most of which a stream has read before.
+        found = Counter(await newest_places(self._store, environment, within, filters, _MAX_RECORDS))
+        if self._known is None:
+            self._known = found
             return []
-        return [row for row in reversed(rows) if _key(row) not in before]
+        new = {place for place, number in found.items() if number > self._known[place]}
+        rows = []
+        if new:
+            between = await logs_between(
+                self._store, environment, min(new), max(new), filters, _MAX_RECORDS + len(found)
+            )
+            rows = [row for row in between if _place(row) in new and _key(row) not in self._returned]
+        self._known = found
+        self._returned = {key for key in self._returned if key[:3] in found} | {_key(row) for row in rows}
+        return rows[::-1]
+
+
+def _place(row: dict[str, Any]) -> LogPlace:
+    return row["time_ns"], row["offset"], row["log_id"]
 
 
 def _key(row: dict[str, Any]) -> _Key:
-    return row["time_ns"], row["offset"], row["log_id"], row["content"]
+    return *_place(row), row["content"]
 
 
 async def _events(

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import Response
 from msgspec import Meta, Struct
 
+from control_api.live_logs.log_streams import Reader
 from control_api.live_logs.stream_log import accepts_event_stream
 from control_api.live_logs.stream_output import FollowedOutput, stream_output
 from control_api.operations.access import At, at
@@ -74,7 +75,7 @@ async def read_process_output(
     The last lines of the running processes; if none runs, of those of the newest deployment. With
     `Accept: text/event-stream` these lines, and then each new line: an event `output` has lines of one process, and
     after some of them an event `position` has the ID that continues the stream in `Last-Event-ID`, without the lines
-    before. A stream ends after 15 minutes; an account has 10 at once.
+    before. A stream ends after 15 minutes; an account has 16 at once, a person 8.
 
     409 if nothing has run yet, and if the output is on another machine than this control plane: `host` names it.
     """
@@ -85,6 +86,6 @@ async def read_process_output(
     await at.end_transaction()
     parts = await read_output(output, at.found, holder, running, {}, wanted)
     if accepts_event_stream(at.request):
-        followed = FollowedOutput(at.found, at.account.id, wanted, filters.tail)
+        followed = FollowedOutput(at.found, Reader(at.account.id, at.caller.person.id), wanted, filters.tail)
         return stream_output(at.request, at.make_reader_check(), followed)
     return describe_output(at.found, parts, filters.tail)

@@ -17,6 +17,7 @@ from analytics_queries.telemetry.logs import (
     search_words,
 )
 from analytics_queries.telemetry.time_range import SECOND_NS, TimeRange, to_nanoseconds
+from control_api.live_logs.log_streams import Reader
 from control_api.live_logs.stream_log import accepts_event_stream
 from control_api.live_logs.stream_records import FollowedRecords, stream_records
 from control_api.management.telemetry_pages import (
@@ -103,13 +104,13 @@ async def list_logs(at: _Read, page: Annotated[LogQuery, query(LogQuery)]) -> Pa
 
     OTLP records and telemetry events of the type `log`, the newest first; by default of the last hour. With
     `Accept: text/event-stream` the records that are stored from then on: an event `records` a second, with up to 500 of
-    them. A stream ends after 15 minutes; an account has 10 at once.
+    them. A stream ends after 15 minutes; an account has 16 at once, a person 8.
     """
     filters = _read_filters(page)
     store, environment = at.column_store, at.found.environment.public_id
     if accepts_event_stream(at.request):
         await at.end_transaction()
-        followed = FollowedRecords(environment, at.account.id, filters)
+        followed = FollowedRecords(environment, Reader(at.account.id, at.caller.person.id), filters)
         return stream_records(at.request, at.make_reader_check(), store, followed)
     pages = read_range_pages(at, page, f"logs of {environment}", _LOG_KEY, HOUR)
     after = None if pages.after is None else LogKey(*map(int, pages.after))

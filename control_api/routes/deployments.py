@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_api.authentication import actor_of, signed_in
 from control_api.http.json_response import json_response
 from control_api.idempotency import RouteResponse, respond_idempotently
+from control_api.live_logs.log_streams import Reader
 from control_api.live_logs.stream_log import accepts_event_stream, stream_log
 from control_api.operations.access import At, at
 from control_api.operations.reader_check import FindCaller, ReaderCheck
@@ -61,7 +62,7 @@ async def read_log(build: str, request: Request, caller: _Reader, session: Sessi
     if accepts_event_stream(request):
         await end_transaction(session)
         check = ReaderCheck(request, caller.account.id, _check_reader(parse_number(build)))
-        return stream_log(request, check, deployment)
+        return stream_log(request, check, deployment, Reader(caller.account.id, caller.person.id))
     lines, is_truncated = await operations.tail_log(session, deployment.id)
     return json_response({"data": describe_log(deployment, lines, is_truncated)})
 

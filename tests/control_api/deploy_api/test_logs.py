@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import pytest
@@ -16,8 +16,10 @@ from sqlalchemy import delete, insert, update
 from control_api.live_logs import log_streams, stream_log
 from control_api.operations.reader_check import ReaderCheck
 from control_api.request_session import end_transaction
+from control_domain.database.engine import Sessions
 from control_domain.tables.deployments import Deployment, DeploymentLine
 from pipeline_contracts.deploy_states import FINAL_STATUSES
+from pipeline_contracts.errors import Unavailable
 from pipeline_contracts.times import format_time
 from tests.support.deploy_platform import Platform, add_deployment
 
@@ -194,6 +196,7 @@ async def test_each_reader_gets_the_lines_of_its_deployment(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_streams, "MAX_STREAMS_PER_ACCOUNT", 30)
+    monkeypatch.setattr(log_streams, "MAX_STREAMS_PER_PERSON", 30)
     build = await _running(platform)
     finished = platform.acme.deployments["production"].id
     async with contextlib.AsyncExitStack() as stack:
@@ -328,6 +331,24 @@ async def test_streams_are_limited_per_account(platform: Platform, monkeypatch: 
             assert response.status == 200
 
 
+async def test_each_kind_of_stream_and_each_person_has_a_limit() -> None:
+    streams = log_streams.LogStreams(cast(Sessions, None))
+    reader = log_streams.Reader
+    with contextlib.ExitStack() as stack:
+        for person in (1, 2):
+            for _ in range(8):
+                streams.check_capacity("records", reader(1, person))
+                stack.enter_context(streams.occupying("records", reader(1, person)))
+        # The first has eight, in all accounts together; the account of the third has sixteen.
+        for refused in (reader(1, 1), reader(2, 1), reader(1, 3)):
+            with pytest.raises(Unavailable):
+                streams.check_capacity("records", refused)
+        streams.check_capacity("records", reader(2, 3))
+        for kind in ("processes", "deployments"):
+            streams.check_capacity(kind, reader(1, 1))
+    streams.check_capacity("records", reader(1, 1))
+
+
 async def test_reader_that_stops_reading_is_disconnected(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -341,7 +362,9 @@ async def test_reader_that_stops_reading_is_disconnected(
         if message["type"] == "http.response.body":
             await asyncio.Event().wait()
 
-    live = stream_log._LogStreamResponse(platform.sessions, streams, _LetsIn(), deployment, None)
+    live = stream_log._LogStreamResponse(
+        platform.sessions, streams, _LetsIn(), deployment.id, log_streams.Reader(1, 1), None
+    )
     scope = {"type": "http", "asgi": {"spec_version": "2.4"}}
     async with asyncio.timeout(_PATIENCE):
         await live(scope, asyncio.Queue().get, take_nothing)

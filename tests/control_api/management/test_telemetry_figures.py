@@ -1,13 +1,16 @@
 """Figures of telemetry over time (services, calls, log records, exceptions), and log records as they arrive."""
 
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from analytics_queries.telemetry import log_histogram, request_rollups, rows_by_day, slowest_calls
 from analytics_queries.telemetry.logs import LogFilter
+from control_api.live_logs.log_streams import Reader
 from control_api.live_logs.stream_records import FollowedRecords, RecordReader
+from storage_backends.column_store.interface import QueryResult
 from tests.control_api.management import test_telemetry as rows
 from tests.control_api.management.test_telemetry import EVENTS, RECORDS, SPANS, Telemetry
 
@@ -242,8 +245,16 @@ async def test_figures_are_bound_to_their_environment(telemetry: Telemetry) -> N
 
 
 async def test_each_new_record_is_streamed_once(telemetry: Telemetry) -> None:
-    followed = FollowedRecords(telemetry.environment, 1, LogFilter(least_severity=9))
-    reader = RecordReader(telemetry.api.platform.app.state.report_queue, telemetry.store, followed)
+    followed = FollowedRecords(telemetry.environment, Reader(1, 1), LogFilter(least_severity=9))
+    asked: list[tuple[str, int]] = []
+
+    async def query(sql: str, parameters: Any) -> QueryResult:
+        result = await telemetry.store.query(sql, parameters)
+        asked.append((sql, len(result.rows)))
+        return result
+
+    store: Any = SimpleNamespace(query=query)
+    reader = RecordReader(telemetry.api.platform.app.state.report_queue, store, followed)
     now = datetime.now(UTC)
 
     def record(body: str, ago: float, severity: int = 9) -> dict[str, Any]:
@@ -258,3 +269,11 @@ async def test_each_new_record_is_streamed_once(telemetry: Telemetry) -> None:
     await telemetry.insert(RECORDS, [record("late", 20), record("new", 1), record("quiet", 1, 5)])
     assert await read() == ["late", "new"]
     assert await read() == []
+    # At the same place in the log as one that was sent.
+    await telemetry.insert(RECORDS, [record("quiet", 1, 5), record("newer", 1)])
+    assert await read() == ["newer"]
+    asked.clear()
+    for _ in range(3):
+        assert await read() == []
+    # Nothing new: only the places are read, not the records.
+    assert [rows for _, rows in asked] == [1, 1, 1] and not any("Body AS" in sql for sql, _ in asked)
