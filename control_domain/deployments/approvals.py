@@ -1,7 +1,6 @@
 """What waits for a second person in an account: deployments with all that they would run, and changes of variables."""
 
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from typing import Annotated, Literal, NamedTuple, TypedDict
 
 from msgspec import Meta
@@ -9,8 +8,8 @@ from sqlalchemy import ColumnElement, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import Caller
-from control_domain.accounts.roles import Right, is_allowed, sees_all_projects
-from control_domain.accounts.second_person import PossibleActors, find_possible_actors
+from control_domain.accounts.roles import sees_all_projects
+from control_domain.deployments.deciders import Waiting, list_decidable
 from control_domain.deployments.details import DeploymentDetails, list_details
 from control_domain.deployments.inputs import Changed, DeploymentInputs, list_changes
 from control_domain.deployments.new_commits import NewCommits, read_new_commits
@@ -102,20 +101,6 @@ def _in_own_projects(caller: Caller) -> Sequence[ColumnElement[bool]]:
     return [] if sees_all_projects(caller.role) else [ProjectRole.role.is_not(None)]
 
 
-def _can_decide(
-    caller: Caller, project_role: str | None, asked_by_id: int | None, actors: PossibleActors
-) -> bool:
-    return is_allowed(caller.role, project_role, Right.DECIDE) and actors.are_two(
-        asked_by_id, caller.person.id
-    )
-
-
-async def _find_actors(
-    session: AsyncSession, caller: Caller, asked_by: Iterable[int | None]
-) -> PossibleActors:
-    return await find_possible_actors(session, {caller.person.id, *asked_by}, datetime.now(UTC))
-
-
 async def _list_deployments(
     session: AsyncSession, caller: Caller, limit: int, before: int | None
 ) -> list[tuple[str, ApprovalDocument]]:
@@ -149,13 +134,14 @@ async def _list_deployments(
     variables = await read_versions(session, inputs.values())
     workflows = await read_workflows(session, inputs.values())
     releases = await read_workflows_of_releases(session, caller, inputs.values())
-    actors = await _find_actors(session, caller, (each.asked_by_id for each in deployments))
+    waiting = [Waiting(deployment.asked_by_id, role) for deployment, role, *_ in rows]
+    decidable = await list_decidable(session, caller, waiting)
     return [
         (
             f"{_DEPLOYMENTS}:{deployment.id}",
             {
                 "kind": "deployment",
-                "can_decide": _can_decide(caller, role, deployment.asked_by_id, actors),
+                "can_decide": can_decide,
                 "deployment": _describe_waiting(
                     deployment,
                     documents[deployment.id],
@@ -169,7 +155,7 @@ async def _list_deployments(
                 "variable_change": None,
             },
         )
-        for deployment, role, url, live_revision in rows
+        for (deployment, _, url, live_revision), can_decide in zip(rows, decidable, strict=True)
         # One that was decided between two of these queries is no longer known.
         if deployment.id in documents and deployment.id in inputs
     ]
@@ -219,16 +205,17 @@ async def _list_changes(
     rows = (await session.execute(query)).all()
     changes = [(change, DeployTarget(environment, project)) for change, environment, project, _ in rows]
     documents = await describe_changes(session, keys, changes)
-    actors = await _find_actors(session, caller, (change.asked_by_id for change, _ in changes))
+    waiting = [Waiting(change.asked_by_id, role) for change, *_, role in rows]
+    decidable = await list_decidable(session, caller, waiting)
     return [
         (
             f"{_CHANGES}:{row[0].id}",
             {
                 "kind": "variable_change",
-                "can_decide": _can_decide(caller, row[3], row[0].asked_by_id, actors),
+                "can_decide": can_decide,
                 "deployment": None,
                 "variable_change": document,
             },
         )
-        for row, document in zip(rows, documents, strict=True)
+        for row, document, can_decide in zip(rows, documents, decidable, strict=True)
     ]

@@ -59,7 +59,7 @@ class AttentionItem(TypedDict):
     target: AttentionTarget
     can_decide: Annotated[
         bool | None,
-        Meta(description="Of what waits for approval: whether somebody else than you has asked for it."),
+        Meta(description="Of what waits for approval: whether you may decide about it."),
     ]
 
 

@@ -1,18 +1,20 @@
 """Deployments and configuration runs that failed, and what waits for a second person."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.accounts.operations import Caller
+from control_domain.deployments.deciders import Waiting, list_decidable
 from control_domain.deployments.details import DeploymentDetails, list_details
 from control_domain.overview.attention_items import MAX_ITEMS, Found, Section, Subject, make_item
 from control_domain.projects.describe import summarize_environment, summarize_project
-from control_domain.projects.find import in_visible_projects
+from control_domain.projects.find import in_visible_projects, is_callers_role
 from control_domain.tables.configuration import ConfigurationRun
 from control_domain.tables.deployments import Deployment
-from control_domain.tables.projects import Environment, Project
+from control_domain.tables.projects import Environment, Project, ProjectRole
 from control_domain.tables.variables import VariableChange
 from pipeline_contracts.deploy_states import DeploymentStatus
 from pipeline_contracts.times import format_time
@@ -80,6 +82,7 @@ async def find_waiting_deployments(session: AsyncSession, caller: Caller) -> Sec
     # A literal, for the partial index.
     is_waiting = Deployment.status == literal_column(f"'{DeploymentStatus.AWAITING_APPROVAL}'")
     listed, total = await _list(session, caller, is_waiting, Deployment.project_id.in_(projects))
+    decidable = await _find_decidable(session, caller, [each["id"] for each in listed])
     return Section(
         [
             Found(
@@ -92,7 +95,7 @@ async def find_waiting_deployments(session: AsyncSession, caller: Caller) -> Sec
                     each["project"],
                     each["environment"],
                     detail=_describe_commit(each),
-                    can_decide=_is_of_somebody_else(caller, each),
+                    can_decide=each["id"] in decidable,
                 ),
                 _subjects(each, f"approval {each['id']}"),
             )
@@ -117,9 +120,17 @@ def _describe_commit(deployment: DeploymentDetails) -> str | None:
     return " ".join(part for part in parts if part) or None
 
 
-def _is_of_somebody_else(caller: Caller, deployment: DeploymentDetails) -> bool:
-    asked_by = deployment["asked_by"]
-    return asked_by is None or asked_by["id"] != caller.person.public_id
+async def _find_decidable(session: AsyncSession, caller: Caller, numbers: Sequence[int]) -> set[int]:
+    """Return those of the waiting deployments that the caller may decide about."""
+    query = (
+        select(Deployment.id, Deployment.asked_by_id, ProjectRole.role)
+        .join(Project, Project.id == Deployment.project_id)
+        .outerjoin(ProjectRole, is_callers_role(caller))
+        .where(Deployment.account_id == caller.account.id, Deployment.id.in_(numbers))
+    )
+    rows = (await session.execute(query)).all()
+    decidable = await list_decidable(session, caller, [Waiting(asked_by, role) for _, asked_by, role in rows])
+    return {number for (number, *_), can_decide in zip(rows, decidable, strict=True) if can_decide}
 
 
 def _subjects(deployment: DeploymentDetails, subject: str) -> list[Subject]:
@@ -131,13 +142,16 @@ async def find_waiting_changes(session: AsyncSession, caller: Caller) -> Section
     """Return the changes of variables that wait for approval."""
     # Account scope: `in_visible_projects` is bound to the account.
     query = (
-        select(VariableChange, Environment, Project)
+        select(VariableChange, Environment, Project, ProjectRole.role)
         .join(Environment, Environment.id == VariableChange.environment_id)
         .join(Project, Project.id == Environment.project_id)
+        .outerjoin(ProjectRole, is_callers_role(caller))
         .where(VariableChange.is_pending(), *in_visible_projects(caller))
         .order_by(VariableChange.id.desc())
     )
-    rows = await session.execute(query.limit(MAX_ITEMS))
+    rows = (await session.execute(query.limit(MAX_ITEMS))).all()
+    waiting = [Waiting(change.asked_by_id, role) for change, *_, role in rows]
+    decidable = await list_decidable(session, caller, waiting)
     found = [
         Found(
             make_item(
@@ -148,10 +162,10 @@ async def find_waiting_changes(session: AsyncSession, caller: Caller) -> Section
                 ("variable_change", change.id),
                 summarize_project(project),
                 summarize_environment(environment),
-                can_decide=change.asked_by_id != caller.person.id,
+                can_decide=can_decide,
             )
         )
-        for change, environment, project in rows
+        for (change, environment, project, _), can_decide in zip(rows, decidable, strict=True)
     ]
     return Section(found, await count_rows(session, query.with_only_columns(VariableChange.id)))
 

@@ -114,6 +114,14 @@ async def test_promotion_shows_the_workflow_of_its_release(api: Api) -> None:
     assert (workflow["release_of"], workflow["text"], workflow["version"]) == (source, "{}", None)
 
 
+async def _in_overview(api: Api, by: str) -> list[bool]:
+    """Return `can_decide` of what waits, as the overview lists it: deployments first, each kind from the newest."""
+    items = (await api.read("/v1/overview", by=by))["attention"]["items"]
+    waiting = [item for item in items if item["can_decide"] is not None]
+    waiting.sort(key=lambda item: (item["target"]["type"], -int(item["target"]["id"])))
+    return [item["can_decide"] for item in waiting]
+
+
 async def test_who_sees_and_who_decides(api: Api) -> None:
     in_shop = await _deploy(api, by="maintainer")
     change = await _propose(api, by="deployer")
@@ -137,6 +145,7 @@ async def test_who_sees_and_who_decides(api: Api) -> None:
             each for each, seen in zip(all_of_them, expected, strict=True) if seen is not None
         ]
         assert [each["can_decide"] for each in waiting] == [seen for seen in expected if seen is not None]
+        assert await _in_overview(api, by) == [each["can_decide"] for each in waiting]
     other = await api.platform.call("GET", "/v1/approvals", token=api.platform.other.token())
     assert other.data == []
 
@@ -189,6 +198,7 @@ async def test_the_maker_of_a_sign_in_link_is_no_second_person(api: Api) -> None
         ]
         waiting = await api.read("/v1/approvals", by=by)
         assert [each["can_decide"] for each in waiting] == [each.status == 200 for each in answers]
+        assert await _in_overview(api, by) == [each["can_decide"] for each in waiting]
         return [(each.status, each.problem[1]) for each in answers]
 
     refused = [(409, "second-person-required")] * 2
