@@ -101,7 +101,7 @@ class HeartbeatRun(Base):
         # The pages of the runs of one heartbeat, newest first.
         Index("ix_heartbeat_runs_heartbeat_id", "heartbeat_id", "first_ms"),
         # For the time line of an account: few runs of many.
-        partial_index("ix_heartbeat_runs_failed", "first_ms", condition=IS_FAILED_RUN),
+        partial_index("ix_heartbeat_runs_failed", "heartbeat_id", "first_ms", condition=IS_FAILED_RUN),
     )
 
     heartbeat_id: Mapped[int] = mapped_column(

@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import event, text
 
 from control_domain.audit import Actor
 from control_domain.previews.operations import close_preview
@@ -20,6 +19,7 @@ from git_hosts.commit_statuses import CommitStatus
 from tests.control_workers.commit_statuses.conftest import Pushed
 from tests.support.databases import recorded_statements
 from tests.support.managed_project import NOW, REVISION
+from tests.support.query_plans import explain_only_query
 
 _DAY = timedelta(hours=24)
 
@@ -205,25 +205,6 @@ async def test_one_statement_suffices_for_any_number(pushed: Pushed) -> None:
 @pytest.mark.both_databases
 async def test_the_query_uses_an_index(pushed: Pushed) -> None:
     """The query runs every few seconds on a table of all deployments ever."""
-    engine = pushed.sessions.kw["bind"]
-    sent: list[tuple[str, Any]] = []
-
-    def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        sent.append((statement, parameters))
-
-    event.listen(engine.sync_engine, "before_cursor_execute", note)
-    try:
-        await _find(pushed)
-    finally:
-        event.remove(engine.sync_engine, "before_cursor_execute", note)
-    ((statement, parameters),) = sent
-    explain = "EXPLAIN"
-    async with engine.connect() as connection:
-        if engine.dialect.name == "postgresql":
-            # Postgres would not use an index for a few rows.
-            await connection.execute(text("SET LOCAL enable_seqscan = off"))
-        else:
-            explain = "EXPLAIN QUERY PLAN"
-        plan = str((await connection.exec_driver_sql(f"{explain} {statement}", tuple(parameters))).all())
+    plan = await explain_only_query(pushed.sessions, lambda: _find(pushed))
     assert plan.count("ix_deployments_reported") == 2, plan
     assert "SCAN" not in plan, plan
