@@ -1,8 +1,10 @@
 """Requests to the OpenID Connect provider: its configuration and keys, which are kept for a while, and ID tokens."""
 
+import asyncio
 import base64
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 _KEPT_SECONDS = 600.0
 _SHORTEST_KEPT_SECONDS = 60.0
 _SECONDS = 10.0
+_FAILURE_SECONDS = 5.0
 _MAX_BYTES = 64 * 1024
 
 
@@ -38,6 +41,10 @@ class OidcProvider:
         self._configuration: tuple[float, Mapping[str, Any]] | None = None
         self._keys: tuple[float, KeySet] | None = None
         self._used_states: dict[str, float] = {}
+        # One request reads what the others wait for.
+        self._reading = asyncio.Lock()
+        self._failure: tuple[float, ProviderFailed] | None = None
+        """The last failure to read the configuration or the keys, and until when nobody tries again."""
 
     async def make_authorization_url(self, state: str, nonce: str, challenge: str) -> str:
         """Return the page of the provider on which the person signs in. Raises `ProviderFailed`.
@@ -123,28 +130,46 @@ class OidcProvider:
         return token
 
     async def _read_configuration(self) -> Mapping[str, Any]:
-        now = self._monotonic()
-        if self._configuration is None or self._configuration[0] + _KEPT_SECONDS < now:
-            url = f"{self.settings.issuer.rstrip('/')}/.well-known/openid-configuration"
-            found = await self._request("GET", url)
-            if found.get("issuer") != self.settings.issuer:
-                raise ProviderFailed(f"its configuration is of the issuer {str(found.get('issuer'))[:200]}")
-            self._configuration = now, found
-        return self._configuration[1]
+        async with self._reading_at_once():
+            now = self._monotonic()
+            if self._configuration is None or self._configuration[0] + _KEPT_SECONDS < now:
+                url = f"{self.settings.issuer.rstrip('/')}/.well-known/openid-configuration"
+                found = await self._request("GET", url)
+                if found.get("issuer") != self.settings.issuer:
+                    raise ProviderFailed(
+                        f"its configuration is of the issuer {str(found.get('issuer'))[:200]}"
+                    )
+                self._configuration = now, found
+            return self._configuration[1]
 
     async def _read_keys(self) -> "KeySet":
-        now = self._monotonic()
-        if self._keys is None or self._keys[0] + _KEPT_SECONDS < now:
-            from joserfc.errors import JoseError
-            from joserfc.jwk import KeySet
+        url = _url_of(await self._read_configuration(), "jwks_uri")
+        async with self._reading_at_once():
+            now = self._monotonic()
+            if self._keys is None or self._keys[0] + _KEPT_SECONDS < now:
+                from joserfc.errors import JoseError
+                from joserfc.jwk import KeySet
 
-            document = await self._request("GET", _url_of(await self._read_configuration(), "jwks_uri"))
+                document = await self._request("GET", url)
+                try:
+                    keys = KeySet.import_key_set({"keys": document["keys"]})
+                except (JoseError, KeyError, TypeError, ValueError) as error:
+                    raise ProviderFailed(f"its keys cannot be read ({type(error).__name__})") from None
+                self._keys = now, keys
+            return self._keys[1]
+
+    @asynccontextmanager
+    async def _reading_at_once(self) -> AsyncIterator[None]:
+        """Let one read run at a time, and fail at once for 5 s after a failure: while the provider is away, sign-ins
+        would wait 10 s each and send it a request each. Raises `ProviderFailed`."""
+        async with self._reading:
+            if self._failure is not None and self._monotonic() < self._failure[0]:
+                raise ProviderFailed(str(self._failure[1]))
             try:
-                keys = KeySet.import_key_set({"keys": document["keys"]})
-            except (JoseError, KeyError, TypeError, ValueError) as error:
-                raise ProviderFailed(f"its keys cannot be read ({type(error).__name__})") from None
-            self._keys = now, keys
-        return self._keys[1]
+                yield
+            except ProviderFailed as error:
+                self._failure = self._monotonic() + _FAILURE_SECONDS, error
+                raise
 
     async def _request(
         self, method: str, url: str, body: bytes = b"", headers: Mapping[str, str] | None = None

@@ -22,6 +22,7 @@ from control_api.oidc.failures import BadIdToken, ProviderFailed
 from control_api.oidc.provider import OidcProvider
 from control_api.request_session import Session, end_transaction
 from control_domain.sealing import CannotOpen, Sealed, SealingKeys
+from control_domain.sign_in.attempt_limits import count_attempt, limits_of_address, take_back_attempt
 from control_domain.sign_in.memberships import choose_account
 from control_domain.sign_in.oidc import UnknownPerson, find_oidc_person
 from control_domain.sign_in.sessions import SessionCaller, find_session_caller, is_live
@@ -29,7 +30,7 @@ from control_domain.sign_in.sign_in import end_former_session, sign_in
 from control_domain.storage.disk_reserve import make_space_on_full_disk
 from control_domain.tables.sign_in import SignInSession
 from pipeline_contracts.credentials import digest_credential
-from pipeline_contracts.errors import UNKNOWN_ADDRESS, NotAllowed, NotFound
+from pipeline_contracts.errors import UNKNOWN_ADDRESS, NotAllowed, NotFound, TooManyRequests
 
 logger = logging.getLogger(__name__)
 
@@ -83,28 +84,24 @@ async def finish(request: Request, session: Session) -> RedirectResponse:
     kept = _read_kept(request)
     set_cookie(request, _COOKIE, "", 0, same_site="Lax")
     query = request.query_params
-    state = query.get("state", "")
-    if kept is None:
-        logger.warning(
-            "a sign-in with OpenID Connect came back without its cookie to %s: it took too long, or was begun at "
-            "another address or in another browser; the address of this installation is %s",
-            request_address(request),
-            public_address(request),
-        )
-    if kept is None or not hmac.compare_digest(state.encode(), kept["state"].encode()):
-        return _back("oidc-expired")
-    if "code" not in query:
-        logger.warning("the OIDC provider has refused a sign-in: %s", query.get("error", "")[:100])
-        return _back("oidc-refused")
-    if not provider.use_state(state, _SECONDS):
-        return _back("oidc-expired")
+    problem = _find_problem(request, provider, kept)
+    if kept is None or problem is not None:
+        return _back(problem or "oidc-expired")
+    # As for the other ways to sign in: a session is recorded, also on a full disk.
+    await asyncio.to_thread(make_space_on_full_disk, request.app.state.storage_access.data_folder)
+    limits = limits_of_address(read_origin(request).network)
+    try:
+        # Each code is a request to the provider, with the secret of this installation.
+        await count_attempt(session, limits, datetime.now(UTC))
+    except TooManyRequests:
+        await session.rollback()
+        return _back("oidc-often")
+    await end_transaction(session)
     try:
         known = await provider.read_person(query["code"], kept["verifier"], kept["nonce"])
     except (ProviderFailed, BadIdToken) as error:
         logger.warning("the OIDC provider %s failed: %s", provider.settings.issuer, error)
         return _back("oidc-failed")
-    # As for the other ways to sign in: a session is recorded, also on a full disk.
-    await asyncio.to_thread(make_space_on_full_disk, request.app.state.storage_access.data_folder)
     now, actor = datetime.now(UTC), unknown_actor(request)
     former = await _find_kept_session(session, kept.get("session", ""), now)
     try:
@@ -117,12 +114,32 @@ async def finish(request: Request, session: Session) -> RedirectResponse:
     except NotAllowed:
         await session.rollback()
         return _back("oidc-unknown")
+    await take_back_attempt(session, limits)
     if former is not None:
         await end_former_session(session, former.digest, actor, now)
     secret = await sign_in(session, person, account, "oidc", read_origin(request), actor, now)
     await end_transaction(session)
     set_cookie_of(request, secret)
     return RedirectResponse(kept["next"], 302)
+
+
+def _find_problem(request: Request, provider: OidcProvider, kept: dict[str, str] | None) -> str | None:
+    """Return why an answer of the provider cannot be used. Uses up its state."""
+    query = request.query_params
+    state = query.get("state", "")
+    if kept is None:
+        logger.warning(
+            "a sign-in with OpenID Connect came back without its cookie to %s: it took too long, or was begun at "
+            "another address or in another browser; the address of this installation is %s",
+            request_address(request),
+            public_address(request),
+        )
+    if kept is None or not hmac.compare_digest(state.encode(), kept["state"].encode()):
+        return "oidc-expired"
+    if "code" not in query:
+        logger.warning("the OIDC provider has refused a sign-in: %s", query.get("error", "")[:100])
+        return "oidc-refused"
+    return None if provider.use_state(state, _SECONDS) else "oidc-expired"
 
 
 async def _find_session(request: Request, session: AsyncSession) -> SessionCaller | None:

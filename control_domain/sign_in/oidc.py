@@ -67,8 +67,11 @@ async def find_oidc_person(
         person = await _join(session, known, actor, now)
     own = replace(actor, person_id=person.id)
     if not await bind_identity(session, person, known.issuer, known.subject, own, now):
-        # The address belonged to somebody else at the provider before: an address may be given to another person.
-        raise UnknownPerson("oidc-changed")
+        # Another sign-in of this person may have bound it at the same moment.
+        bound = (await session.execute(query)).scalar_one_or_none()
+        if bound is None or bound.id != person.id:
+            # The address belonged to somebody else at the provider before: it may be given to another person.
+            raise UnknownPerson("oidc-changed")
     return person
 
 

@@ -1,10 +1,11 @@
 """Sign-in with an OpenID Connect provider: a real one in this process, which signs tokens."""
 
+import asyncio
 import base64
 import hashlib
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -16,9 +17,15 @@ from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
 from sqlalchemy import delete
 
 from control_api.oidc import provider as provider_module
+from control_api.oidc.failures import ProviderFailed
 from control_api.oidc.oidc_settings import OidcSettings, read_oidc_settings
 from control_api.oidc.provider import OidcProvider
+from control_api.routes import oidc
+from control_domain.audit import Actor
+from control_domain.sign_in import oidc as oidc_of_people
+from control_domain.sign_in.attempt_limits import AttemptLimit
 from control_domain.sign_in.links import create_link
+from control_domain.sign_in.oidc import OidcPerson, UnknownPerson, find_oidc_person
 from control_domain.tables.sign_in import Password
 from pipeline_contracts.settings import BadSettings, Settings
 from tests.control_api.management.conftest import Api, api, check_response, prepared
@@ -171,6 +178,28 @@ async def test_a_state_works_once(api: Api, provider: Provider) -> None:
     assert results == ["/sign-in?problem=oidc-failed", "/sign-in?problem=oidc-expired"]
 
 
+async def test_the_first_sign_ins_of_a_person_at_once(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one finds the identity bound, and to the same person."""
+    sessions, owner = api.platform.sessions, api.platform.acme.people["owner"]
+    known = OidcPerson("https://id.example", "ada-1", owner.email, True, "Ada")
+    now, actor = datetime.now(UTC), Actor("192.0.2.1")
+    bind = oidc_of_people.bind_identity
+
+    async def bind_second(*given: Any) -> bool:
+        async with sessions() as other, other.begin():
+            assert await bind(other, *given[1:])
+        return await bind(*given)
+
+    monkeypatch.setattr(oidc_of_people, "bind_identity", bind_second)
+    async with sessions() as session, session.begin():
+        assert (await find_oidc_person(session, known, None, actor, now)).id == owner.id
+    # Another identity with the same address is somebody else's.
+    monkeypatch.undo()
+    async with sessions() as session, session.begin():
+        with pytest.raises(UnknownPerson, match="oidc-changed"):
+            await find_oidc_person(session, replace(known, subject="ada-2"), None, actor, now)
+
+
 async def test_an_invited_person_joins(api: Api, provider: Provider) -> None:
     provider.claims = {"email": "eve@new.example", "sub": "eve", "name": "Eve"}
     assert (await sign_in(api, provider))[1] == "/sign-in?problem=oidc-unknown"
@@ -320,6 +349,19 @@ async def test_only_pages_of_the_dashboard_are_opened_afterwards(api: Api, provi
         assert back.headers["Location"] in ("/", "/%09/evil.example")
 
 
+async def test_sign_ins_of_a_network_that_fail_are_limited(
+    api: Api, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each one sends the provider a request with the secret of this installation."""
+    monkeypatch.setattr(oidc, "limits_of_address", lambda network: [AttemptLimit(network, 2, 3600.0)])
+    for _ in range(3):
+        # One that succeeds is taken back.
+        assert (await sign_in(api, provider))[1] == "/jobs?a=1"
+    provider.status = 400
+    for problem in ("failed", "failed", "often", "often"):
+        assert (await sign_in(api, provider))[1] == f"/sign-in?problem=oidc-{problem}"
+
+
 async def test_without_a_provider(api: Api) -> None:
     for path in (BEGIN, CALLBACK):
         assert (await api.platform.call("GET", path)).problem == (404, "not-found")
@@ -333,6 +375,29 @@ async def test_a_provider_that_cannot_be_reached(api: Api, provider: Provider) -
         api.platform.app.state.oidc = OidcProvider(settings)
         begun = await Browser(api.platform).call("GET", BEGIN, headers={})
         assert begun.headers["Location"] == "/sign-in?problem=oidc-failed", settings
+
+
+async def test_a_provider_that_is_away_is_asked_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sign-ins would wait 10 s each, and each would send it a request."""
+    now, asked = [0.0], []
+    made = OidcProvider(
+        OidcSettings("https://id.example", CLIENT, SECRET, "x", "http://x/", allow_private=False),
+        monotonic=lambda: now[0],
+    )
+
+    async def request(method: str, url: str, *_: Any) -> Any:
+        asked.append(url)
+        await asyncio.sleep(0)
+        raise ProviderFailed("id.example did not answer within 10 s.")
+
+    monkeypatch.setattr(made, "_request", request)
+    for seconds, requests in ((0.0, 1), (4.9, 1), (5.1, 2)):
+        now[0] = seconds
+        found = await asyncio.gather(
+            *(made.make_authorization_url("s", "n", "c") for _ in range(20)), return_exceptions=True
+        )
+        assert {str(each) for each in found} == {"id.example did not answer within 10 s."}
+        assert len(asked) == requests
 
 
 def test_settings() -> None:
