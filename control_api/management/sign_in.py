@@ -69,6 +69,9 @@ class UseLink(Struct, kw_only=True):
     link: Annotated[str, Meta(max_length=200, description="The secret.", examples=["phr_lnk_…"])]
     password: _NewPassword
     code: _Code = None
+    revoke_tokens: Annotated[
+        bool, Meta(description="True: the person's API tokens end as well, in all accounts.")
+    ] = False
 
 
 class JoinAccount(Struct, kw_only=True):
@@ -156,7 +159,8 @@ async def sign_in_with_link(
 ) -> CurrentSession:
     """Set a password with a one-time link, and sign in.
 
-    Ends all other sessions of the person. 404 for a link that is unknown, expired or used.
+    Ends all other sessions of the person; API tokens keep working unless `revoke_tokens` is true. 404 for a link that
+    is unknown, expired or used.
     """
     secret = await links.use_link(
         opened.session,
@@ -168,6 +172,7 @@ async def sign_in_with_link(
         read_origin(opened.request),
         opened.actor,
         opened.now,
+        revokes_tokens=body.revoke_tokens,
     )
     return await _open_session(opened, secret)
 

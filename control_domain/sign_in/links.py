@@ -10,6 +10,7 @@ from control_domain.accounts.members import Member
 from control_domain.accounts.operations import Caller
 from control_domain.accounts.rights import require_account_right, require_all_scopes
 from control_domain.accounts.roles import AccountRight, has_account_right
+from control_domain.accounts.tokens import revoke_tokens_of
 from control_domain.audit import Actor, record_audit_entry
 from control_domain.sealing import SealingKeys
 from control_domain.sign_in.attempt_limits import count_attempt, limits_of_secret
@@ -128,8 +129,11 @@ async def use_link(
     origin: SignInOrigin,
     actor: Actor,
     now: datetime,
+    *,
+    revokes_tokens: bool = False,
 ) -> str:
     """Set the password of the person of a link, end the person's other sessions, and return the secret of a new one.
+    With `revokes_tokens`, the person's API tokens end too, in all accounts.
 
     The link works once. One that an operator of the machine has made also removes the second factor and the identities
     at providers; for any other, the person enters a code. Commits before the password is hashed. Raises `NotFound` for
@@ -162,10 +166,12 @@ async def use_link(
     await set_password_hash(session, person.id, hash, now)
     ended = await revoke_sessions(session, person.id, now)
     actor = replace(actor, person_id=person.id)
+    revoked = await revoke_tokens_of(session, person, actor, now) if revokes_tokens else 0
     details = {
         "by": "link",
         "link_made_by": await _find_maker(session, link),
         "ended_sessions": ended,
+        "revoked_tokens": revoked,
         "removed_second_factor": removed,
         "removed_identities": removed_identities,
     }

@@ -225,6 +225,11 @@ async def test_a_link_sets_the_password_once(api: Api) -> None:
     expired = await add_link(api, expires_at=datetime.now(UTC))
     late = await call(browser, "POST", f"{SESSION}/link", {"link": expired, "password": OTHER_PASSWORD})
     assert late.problem == (404, "not-found")
+    # API tokens outlive the password unless they are revoked with it.
+    assert (await api.call("GET", "/v1/me")).status == 200
+    body = {"link": await add_link(api), "password": PASSWORD, "revoke_tokens": True}
+    assert (await call(browser, "POST", f"{SESSION}/link", body)).status == 201
+    assert (await api.call("GET", "/v1/me")).problem == (401, "invalid-credential")
 
 
 async def test_rotation_among_tabs(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
