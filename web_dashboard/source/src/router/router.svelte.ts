@@ -29,6 +29,15 @@ export function navigate(href: string, options: { replace?: boolean } = {}): voi
   if (isOtherPage) window.scrollTo(0, 0);
 }
 
+/** Return a function that opens a page if this one is still open: call it before a request. An answer that comes late does
+ * not pull the person away from where they have gone meanwhile. */
+export function navigateIfHere(): typeof navigate {
+  const from = opened.path;
+  return (href, options) => {
+    if (opened.path === from) navigate(href, options);
+  };
+}
+
 /** Return the present address, with its `#` part, with these members of the query string set; undefined or '' removes one. */
 export function withQuery(changes: Query, path: string = opened.path): string {
   const params = new URLSearchParams(path === opened.path ? opened.search : '');

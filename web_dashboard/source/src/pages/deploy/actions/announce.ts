@@ -2,13 +2,15 @@
 import { cancelDeployment, changeRuntime } from '../../../../generated/client/sdk.gen';
 import type { Deployment } from '../../../../generated/client/types.gen';
 import { call, describeError } from '../../../api/call';
-import { navigate } from '../../../router/router.svelte';
+import { navigateIfHere } from '../../../router/router.svelte';
 import { showToast } from '../../../state/toasts.svelte';
 
-/** Open the page of a deployment that was just asked for, and offer to cancel it. */
-export function openQueued(deployment: Deployment): void {
+/** Open the page of a deployment that is just asked for, and offer to cancel it. */
+export async function openQueued(asked: Promise<Deployment>): Promise<void> {
+  const open = navigateIfHere();
+  const deployment = await asked;
   const waits = deployment.status === 'awaiting_approval';
-  navigate(`/deployments/${deployment.id}`);
+  open(`/deployments/${deployment.id}`);
   showToast(waits ? `Deployment #${deployment.id} waits for the approval of a second person.` : `Deployment #${deployment.id} is queued.`, {
     action: { label: 'Cancel it', run: () => void cancel(deployment.id) },
   });
