@@ -46,7 +46,7 @@ def register_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = commands.add_parser(
         "run",
         help="run a scheduled job, and report it to its heartbeat",
-        usage="pharos run --heartbeat ID [--key KEY] [--url URL] [--data DIR] -- command …",
+        usage="pharos run --heartbeat ID [--key KEY] [--url URL] [--data DIR]\n                  -- command …",
         description="Run a command and report its start and whether it succeeded, by its exit status. The exit status "
         "is the command's; a report that fails is a line on standard error. The key is --key, or "
         f"{KEY_VARIABLE}, or that of the data folder's credentials.json; the address --url, or {URL_VARIABLE}, or that "

@@ -150,3 +150,7 @@ def test_the_help_lists_every_command_and_the_exit_statuses(capsys: pytest.Captu
     assert all(f"\n  {name} " in output for name in COMMANDS)
     assert "exit status: 0 done" in output
     assert max(map(len, output.splitlines())) <= 80
+    # Its usage is written by hand.
+    with pytest.raises(SystemExit):
+        build_parser("run").parse_args(["run", "--help"])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80

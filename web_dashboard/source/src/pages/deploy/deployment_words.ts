@@ -59,6 +59,18 @@ export function describeRequester(deployment: DeploymentDetails): string {
   return deployment.asked_by?.name ?? deployment.note ?? (deployment.trigger === 'api' ? 'an operator' : 'a webhook');
 }
 
+/** Return where a deployment comes from, such as `pushed by ingrid to main`. */
+export function describeOrigin(deployment: DeploymentDetails): string {
+  const who = describeRequester(deployment);
+  const ref = deployment.ref && deployment.commit_subject ? shortRef(deployment.ref) : '';
+  if (deployment.rolled_back_to_build_id === null && deployment.promoted_from_build_id === null && deployment.trigger !== 'pull_request') {
+    if (deployment.trigger === 'push' && deployment.note) return ref ? `${who} to ${ref}` : who;
+    if (deployment.trigger === 'api') return `deployed by ${who}${ref ? `, ${ref}` : ''}`;
+  }
+  const parts = deployment.trigger === 'pull_request' && deployment.note ? [who, ref] : [who, describeTrigger(deployment), ref];
+  return parts.filter(Boolean).join(', ');
+}
+
 /** Return a branch or tag as it is, and a whole commit shortened. */
 export function shortRef(ref: string): string {
   return /^[0-9a-f]{40,64}$/.test(ref) ? ref.slice(0, 12) : ref;

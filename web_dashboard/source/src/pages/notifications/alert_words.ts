@@ -3,6 +3,7 @@ import type { AlertKind, Incident } from '../../../generated/client/types.gen';
 import type { Tone } from '../../components/Status.svelte';
 
 export const SEVERITY_TONES: Record<Incident['severity'], Tone> = { critical: 'bad', warning: 'warn', info: 'accent' };
+export const SEVERITY_WORDS: Record<Incident['severity'], string> = { critical: 'Critical', warning: 'Warning', info: 'Info' };
 export const SEVERITIES = ['info', 'warning', 'critical'] as const;
 
 const FAMILIES: Record<string, string> = {

@@ -1,6 +1,11 @@
 // Values of metrics with their units, which are written as in UCUM (OpenTelemetry's convention).
 import { formatBytes, formatCount, formatDuration } from '../../../format/numbers';
 
+/** What aggregations are called; percentiles keep their names. */
+export const AGGREGATIONS: Record<string, string> = {
+  avg: 'Average', sum: 'Sum', min: 'Minimum', max: 'Maximum', rate: 'Rate', count: 'Count',
+};
+
 /** Return a value with its unit; a rate is a second. */
 export function formatMeasured(value: number, unit: string | null, aggregation: string): string {
   if (aggregation === 'count') return formatCount(value);
