@@ -95,7 +95,7 @@ def read_incidents(incidents: list[Mapping[str, Any]]) -> Expected:
     """Yield what the list of open incidents shows."""
     for incident in incidents:
         scope = [each["name"] for each in (incident["project"], incident["environment"]) if each is not None]
-        yield incident["title"], [incident["severity"], *([" / ".join(scope)] if scope else [])]
+        yield incident["title"], [incident["severity"].capitalize(), *([" / ".join(scope)] if scope else [])]
 
 
 def read_thresholds(thresholds: list[Mapping[str, Any]]) -> Expected:

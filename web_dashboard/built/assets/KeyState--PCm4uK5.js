@@ -1,1 +1,0 @@
-import{$i as e,Fi as t}from"./sdk.gen-BinnntXA.js";import{t as n}from"./Status-CZrolMQU.js";function r(r,i){{let a=e(()=>i.state===`live`?`ok`:`idle`);n(r,{get tone(){return t(a)},get text(){return i.state}})}}export{r as t};
