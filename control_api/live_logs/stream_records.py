@@ -154,7 +154,10 @@ async def _events(
     while loop.time() < ends_at and not streams.is_stopping and await check.may_read():
         try:
             rows = await reader.read(datetime.now(UTC))
-        except (StorageUnavailable, TooManyRequests, Unavailable):
+        except (TooManyRequests, Unavailable):
+            # Other reports of the account have all turns: what is new is found by the next read.
+            rows = ()
+        except StorageUnavailable:
             # The reader connects again, and gets the reason.
             return
         if rows:

@@ -1,7 +1,9 @@
 """Sessions of browsers: started at sign-in, found by the secret in the cookie, rotated each day, revoked.
 
 The database keeps digests of secrets only. After a rotation the previous secret works until the browser has used the
-new one and a minute has passed: other tabs have requests in flight, and a response with a new cookie may get lost.
+new one and a minute has passed: other tabs have requests in flight, and a response with a new cookie may get lost. A
+browser that uses the previous one gets another new one only after ten minutes: before, the response with the first may
+still arrive, and would replace the second by a secret that is dead.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,6 +28,7 @@ IDLE_LIFETIME = timedelta(days=7)
 """How long a session lasts without a request."""
 _ROTATION = timedelta(hours=24)
 _GRACE = timedelta(minutes=1)
+_LOST = timedelta(minutes=10)
 _LAST_USED_STEP = timedelta(minutes=1)
 _MAX_LIVE = 50
 _ALL_SCOPES = frozenset(SCOPES)
@@ -135,7 +138,7 @@ def _is_rotation_due(found: SignInSession, digest: bytes, now: datetime) -> bool
     if found.digest == digest:
         return found.rotated_at + _ROTATION <= now
     # The browser still has the previous secret: the response with the new one got lost.
-    return found.rotated_at + _GRACE <= now
+    return found.rotated_at + _LOST <= now
 
 
 async def record_use(session: AsyncSession, found: SignInSession, digest: bytes, now: datetime) -> str | None:
