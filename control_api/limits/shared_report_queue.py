@@ -6,6 +6,7 @@ from typing import TypeVar
 from fastapi import Request
 
 from control_api.limits.fair_queue import FairQueue, QueueLimits
+from control_api.limits.kept_answers import KeptAnswers
 from control_api.limits.report_queue import await_while_connected, run_in_queue, take_turn
 from pipeline_contracts.client_address import network_of
 
@@ -31,6 +32,7 @@ class SharedReportQueue:
 
     def __init__(self, report_limits: QueueLimits) -> None:
         self.by_address = _make_queue(_MAX_IN_QUEUE, _MAX_PER_ADDRESS)
+        self.kept = KeptAnswers()
         self.by_link = _make_queue(max(1, report_limits.max_running // 3), 1)
 
 
@@ -41,10 +43,11 @@ def _make_queue(max_running: int, max_running_per_key: int) -> FairQueue:
 
 
 async def run_shared_report(
-    request: Request, address: str, share_id: int, make: Callable[[], Awaitable[T]]
+    request: Request, address: str, share_id: int, make: Callable[[], Awaitable[T]], *, is_kept: bool
 ) -> T:
     """Wait for the turn of the caller's address, of the link and of all links, then return the result of `make`, whose
-    limited queries share 8 s. Raises as `run_queued_report` does."""
+    limited queries share 8 s. With `is_kept`, all who ask the same within 30 s get one result. Raises as
+    `run_queued_report` does."""
     shared: SharedReportQueue = request.app.state.shared_report_queue
 
     async def run() -> T:
@@ -54,4 +57,7 @@ async def run_shared_report(
         ):
             return await run_in_queue(request.app.state.report_queue, _OWNER, make, _QUERY_SECONDS)
 
-    return await await_while_connected(request, run())
+    if not is_kept:
+        return await await_while_connected(request, run())
+    key = share_id, request.url.path, request.url.query
+    return await await_while_connected(request, shared.kept.find_or_make(key, run))

@@ -44,6 +44,9 @@ operations = OperationRouter("Analytics")
 
 T = TypeVar("T")
 
+# Of a list in an answer that is kept for others.
+_KEPT_ENTRIES = 100
+
 
 class OpenReport(Struct, kw_only=True):
     """The secret of a link to a report."""
@@ -85,11 +88,13 @@ async def _start(
     )
 
 
-async def _run(request: Request, share: OpenedShare, make: Callable[[], Awaitable[T]]) -> T:
-    """Run a read of the column store when its turn comes."""
+async def _run(
+    request: Request, share: OpenedShare, make: Callable[[], Awaitable[T]], *, is_kept: bool = True
+) -> T:
+    """Run a read of the column store when its turn comes, once for all who ask the same at about the same time."""
     address = client_address(request, request.app.state.client_addresses)
     try:
-        return await run_shared_report(request, address, share.share.id, make)
+        return await run_shared_report(request, address, share.share.id, make, is_kept=is_kept)
     except StorageUnavailable as error:
         raise Unavailable("The column store does not answer now.") from error
 
@@ -129,7 +134,10 @@ async def read_shared_lists(
     """
     names = read_names(params.names)
     share, analysis = await _start(incoming, opened, body, params)
-    return await _run(incoming, share, lambda: analysis.lists(names, params.search, params.limit))
+    is_kept = params.limit <= _KEPT_ENTRIES and not params.search
+    return await _run(
+        incoming, share, lambda: analysis.lists(names, params.search, params.limit), is_kept=is_kept
+    )
 
 
 @operations.post("/v1/shared-report/conversions", problems=[NotFound])

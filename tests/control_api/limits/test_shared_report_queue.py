@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from control_api.limits.fair_queue import FairQueue
+from control_api.limits.kept_answers import KeptAnswers
 from control_api.limits.report_queue import report_limits, run_in_queue
 from control_api.limits.shared_report_queue import SharedReportQueue, run_shared_report
 from pipeline_contracts.errors import TooManyRequests
@@ -48,7 +49,7 @@ class Control:
             await asyncio.Event().wait()
 
         request: Any = SimpleNamespace(app=self, receive=receive)
-        await run_shared_report(request, address, int(number), make)
+        await run_shared_report(request, address, int(number), make, is_kept=False)
 
     async def end(self, name: str) -> None:
         self.ended[name].set()
@@ -63,6 +64,35 @@ class Control:
         assert (self.state.report_queue.running, self.state.report_queue.waiting) == (0, 0)
         assert self.state.shared_report_queue.by_address.running == 0
         assert self.state.shared_report_queue.by_link.running == 0
+
+
+async def test_many_who_ask_the_same_get_one_answer() -> None:
+    now, made = [0.0], []
+    kept = KeptAnswers(lambda: now[0])
+
+    async def make() -> int:
+        made.append(len(made))
+        await asyncio.sleep(0)
+        if len(made) == 1:
+            raise TooManyRequests("full")
+        return len(made)
+
+    found = await asyncio.gather(*(kept.find_or_make("a", make) for _ in range(100)), return_exceptions=True)
+    # The failure of the first is its own; the second one's answer is that of all others.
+    assert isinstance(found[0], TooManyRequests) and found[1:] == [2] * 99
+    assert await kept.find_or_make("b", make) == 3
+    now[0] = 29.0
+    assert (await kept.find_or_make("a", make), len(made)) == (2, 3)
+    now[0] = 31.0
+    # One who leaves does not take the answer along.
+    leaving = asyncio.create_task(kept.find_or_make("a", make))
+    waiting = asyncio.create_task(kept.find_or_make("a", make))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    assert await waiting == 5
+    for number in range(100):
+        await kept.find_or_make(number, make)
+    assert len(kept._answers) == 32 and "b" not in kept._making
 
 
 @pytest.mark.parametrize(("reports", "of_links"), [(2, 1), (3, 1), (6, 2)])
