@@ -132,10 +132,10 @@ async def confirm_own_second_factor(
     Takes a code that the authenticator shows, and returns recovery codes. From now on sign-in asks for a code.
     """
     limits = await find_code_limits(at.session, at.caller.person.email, read_origin(at.request).network)
-    await count_attempt(at.session, limits, at.now)
+    attempts = await count_attempt(at.session, limits, at.now)
     await at.end_transaction()
     codes = await confirm_second_factor(at.session, at.sealing_keys, at.caller.person, body.code, at.now)
-    await take_back_attempt(at.session, limits)
+    await take_back_attempt(at.session, attempts)
     await _finish_change(at, "second-factor.enable")
     return {"recovery_codes": codes}
 

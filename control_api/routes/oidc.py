@@ -92,7 +92,7 @@ async def finish(request: Request, session: Session) -> RedirectResponse:
     limits = limits_of_address(read_origin(request).network)
     try:
         # Each code is a request to the provider, with the secret of this installation.
-        await count_attempt(session, limits, datetime.now(UTC))
+        attempts = await count_attempt(session, limits, datetime.now(UTC))
     except TooManyRequests:
         await session.rollback()
         return _back("oidc-often")
@@ -114,7 +114,7 @@ async def finish(request: Request, session: Session) -> RedirectResponse:
     except NotAllowed:
         await session.rollback()
         return _back("oidc-unknown")
-    await take_back_attempt(session, limits)
+    await take_back_attempt(session, attempts)
     if former is not None:
         await end_former_session(session, former.digest, actor, now)
     secret = await sign_in(session, person, account, "oidc", read_origin(request), actor, now)

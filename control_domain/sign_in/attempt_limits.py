@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from time import monotonic
 
 from sqlalchemy import case, delete, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -88,12 +89,25 @@ async def _is_known_network(session: AsyncSession, email: str, network: str) -> 
     return (await session.execute(query)).first() is not None
 
 
-async def count_attempt(session: AsyncSession, limits: Sequence[AttemptLimit], now: datetime) -> None:
-    """Count an attempt towards each of the limits. Commit before the password is checked.
+@dataclass(frozen=True, slots=True)
+class CountedAttempt:
+    """An attempt that was counted towards a limit."""
+
+    limit: AttemptLimit
+    forgotten_at: float
+    """When it is forgotten by itself, in the time of `monotonic`."""
+
+
+async def count_attempt(
+    session: AsyncSession, limits: Sequence[AttemptLimit], now: datetime
+) -> Sequence[CountedAttempt]:
+    """Count an attempt towards each of the limits, and return it for `take_back_attempt`. Commit before the password is
+    checked.
 
     Raises `TooManyRequests` if one of them is used up; then nothing may be committed.
     """
-    seconds = now.timestamp()
+    seconds, counted_at = now.timestamp(), monotonic()
+    attempts = []
     # In one order everywhere, so that concurrent attempts do not deadlock.
     for limit in sorted(limits, key=lambda each: each.key):
         statement = dialect_insert(session, SignInLimit).values(
@@ -105,10 +119,14 @@ async def count_attempt(session: AsyncSession, limits: Sequence[AttemptLimit], n
             index_elements=[SignInLimit.key],
             set_={"forgotten_at": counted},
             where=counted <= seconds + limit.burst * limit.seconds,
-        ).returning(SignInLimit.key)
-        counted_row = (await session.execute(statement)).first()
-        if counted_row is None and not await _correct_time(session, limit, seconds):
-            raise await _describe_wait(session, limit, seconds)
+        ).returning(SignInLimit.forgotten_at)
+        forgotten_at = (await session.execute(statement)).scalar_one_or_none()
+        if forgotten_at is None:
+            if not await _correct_time(session, limit, seconds):
+                raise await _describe_wait(session, limit, seconds)
+            forgotten_at = seconds + limit.burst * limit.seconds
+        attempts.append(CountedAttempt(limit, counted_at + forgotten_at - seconds))
+    return attempts
 
 
 async def _correct_time(session: AsyncSession, limit: AttemptLimit, seconds: float) -> bool:
@@ -138,13 +156,16 @@ async def _describe_wait(session: AsyncSession, limit: AttemptLimit, seconds: fl
     )
 
 
-async def take_back_attempt(session: AsyncSession, limits: Sequence[AttemptLimit]) -> None:
-    """Do not count an attempt that has succeeded."""
-    for limit in sorted(limits, key=lambda each: each.key):
+async def take_back_attempt(session: AsyncSession, attempts: Sequence[CountedAttempt]) -> None:
+    """Do not count an attempt that has succeeded. One that is forgotten already is left: what the limit has since then
+    are attempts of others."""
+    for attempt in attempts:
+        if attempt.forgotten_at <= monotonic():
+            continue
         await session.execute(
             update(SignInLimit)
-            .where(SignInLimit.key == limit.key)
-            .values(forgotten_at=SignInLimit.forgotten_at - limit.seconds)
+            .where(SignInLimit.key == attempt.limit.key)
+            .values(forgotten_at=SignInLimit.forgotten_at - attempt.limit.seconds)
             .execution_options(synchronize_session=False)
         )
 

@@ -42,11 +42,11 @@ async def confirm_password(
         await _check_recent_sign_in(session, caller, now)
         return None
     limits = await find_limits(session, person.email, network)
-    await count_attempt(session, limits, now)
+    attempts = await count_attempt(session, limits, now)
     await session.commit()
-    if not await verify_counted(session, hasher, password or "", stored, network, limits):
+    if not await verify_counted(session, hasher, password or "", stored, network, attempts):
         raise invalid_field(field, "must be your present password")
-    await take_back_attempt(session, limits)
+    await take_back_attempt(session, attempts)
     await session.commit()
     return stored
 

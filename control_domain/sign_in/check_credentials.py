@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from control_domain.accounts.email_addresses import MAX_LENGTH
 from control_domain.sealing import SealingKeys
 from control_domain.sign_in.attempt_limits import (
-    AttemptLimit,
+    CountedAttempt,
     count_attempt,
     find_code_limits,
     find_limits,
@@ -46,15 +46,15 @@ async def check_credentials(
     """
     email = _read_email(entered.email)
     limits = await find_limits(session, email, entered.network)
-    await count_attempt(session, limits, now)
+    attempts = await count_attempt(session, limits, now)
     query = select(Person).where(Person.email == email)
     person = (await session.execute(query)).scalar_one_or_none()
     stored = None if person is None else await read_password_hash(session, person.id)
     await session.commit()
-    matches = await verify_counted(session, hasher, entered.password, stored, entered.network, limits)
+    matches = await verify_counted(session, hasher, entered.password, stored, entered.network, attempts)
     if not matches or person is None or stored is None:
         raise SignInRefused(WRONG_PASSWORD)
-    await take_back_attempt(session, limits)
+    await take_back_attempt(session, attempts)
     await check_code(session, keys, person, entered.code, entered.network, now)
     if not await lock_password(session, person.id, stored):
         raise SignInRefused(WRONG_PASSWORD)
@@ -67,7 +67,7 @@ async def verify_counted(
     password: str,
     stored: str | None,
     network: str,
-    limits: Sequence[AttemptLimit],
+    attempts: Sequence[CountedAttempt],
 ) -> bool:
     """Check a password whose attempt is counted and committed. Commits if the attempt is given back.
 
@@ -77,7 +77,7 @@ async def verify_counted(
     try:
         return await hasher.verify(password, stored, network)
     except Unavailable:
-        await take_back_attempt(session, limits)
+        await take_back_attempt(session, attempts)
         await session.commit()
         raise
 
@@ -98,12 +98,12 @@ async def check_code(
     if not await has_second_factor(session, person.id):
         return
     limits = await find_code_limits(session, person.email, network)
-    await count_attempt(session, limits, now)
+    attempts = await count_attempt(session, limits, now)
     await session.commit()
     try:
         await use_code(session, keys, person, code, now)
     except SecondFactorRequired:
-        await take_back_attempt(session, limits)
+        await take_back_attempt(session, attempts)
         await session.commit()
         raise
-    await take_back_attempt(session, limits)
+    await take_back_attempt(session, attempts)

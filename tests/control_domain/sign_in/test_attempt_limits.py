@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from control_domain.database.engine import Sessions
+from control_domain.sign_in import attempt_limits
 from control_domain.sign_in.attempt_limits import (
     AttemptLimit,
     count_attempt,
@@ -40,18 +41,36 @@ async def test_a_burst_and_then_one_each_interval(sessions: Sessions) -> None:
     assert [await count(sessions) for _ in range(7)] == [0, 0, 0, 0, 0, 30, 30]
     assert [await count(sessions, at) for at in (29.5, 30, 31, 60, 60)] == [1, 0, 29, 0, 30]
     # Refused attempts are not counted: whoever waits gets in, whatever others try.
-    assert [await count(sessions, 60 + 150) for _ in range(6)] == [0, 0, 0, 0, 0, 30]
+    assert [await count(sessions, 60 + 150) for _ in range(4)] == [0, 0, 0, 0]
     async with sessions() as session, session.begin():
-        await take_back_attempt(session, [LIMIT])
+        attempts = await count_attempt(session, [LIMIT], NOW + timedelta(seconds=60 + 150))
+    assert await count(sessions, 60 + 150) == 30
+    async with sessions() as session, session.begin():
+        await take_back_attempt(session, attempts)
     assert [await count(sessions, 60 + 150) for _ in range(2)] == [0, 30]
+
+
+async def test_an_attempt_that_is_forgotten_takes_nothing_of_others_back(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The right password waited longer for its hash than the attempt counts, and somebody guessed meanwhile."""
+    elapsed = [0.0]
+    monkeypatch.setattr(attempt_limits, "monotonic", lambda: elapsed[0])
+    async with sessions() as session, session.begin():
+        attempts = await count_attempt(session, [LIMIT], NOW)
+    assert [await count(sessions, 31) for _ in range(6)] == [0, 0, 0, 0, 0, 30]
+    elapsed[0] = 31.0
+    async with sessions() as session, session.begin():
+        await take_back_attempt(session, attempts)
+    assert await count(sessions, 31) == 30
 
 
 async def test_a_clock_that_was_ahead_keeps_nobody_out(
     sessions: Sessions, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with sessions() as session, session.begin():
-        await count_attempt(session, [LIMIT], NOW + timedelta(hours=1))
-        await take_back_attempt(session, [LIMIT])
+        attempts = await count_attempt(session, [LIMIT], NOW + timedelta(hours=1))
+        await take_back_attempt(session, attempts)
     # Guesses are slowed down all the same.
     assert [await count(sessions, at) for at in (0, 0, 30, 30)] == [0, 30, 0, 30]
     assert "clock" in caplog.text
@@ -107,7 +126,8 @@ class FullHasher(PasswordHasher):
 
 async def test_an_attempt_that_was_not_checked_is_given_back(sessions: Sessions) -> None:
     for _ in range(7):
-        assert await count(sessions) == 0
         async with sessions() as session:
+            attempts = await count_attempt(session, [LIMIT], NOW)
+            await session.commit()
             with pytest.raises(Unavailable):
-                await verify_counted(session, FullHasher(), "right", None, "192.0.2.1", [LIMIT])
+                await verify_counted(session, FullHasher(), "right", None, "192.0.2.1", attempts)
