@@ -23,6 +23,8 @@ from tests.support.platform_process import PlatformProcess
 _DOCS = Path(__file__).parents[2] / "docs" / "images"
 _LARGEST_BYTES = 250_000
 _OPEN_MS = 5_000
+_LATE_SECONDS = 4.0
+"""Marks of deployments and log lines of a trace arrive after the rest of the page."""
 _FORMS = {"light": DESKTOP, "dark": DESKTOP, "phone": PHONE}
 
 
@@ -59,6 +61,11 @@ async def renew_docs(data: Path) -> list[str]:
         await sign_in(owner, platform, "owner@localhost")
         for name, view in list_views_of_docs().items():
             await owner.open(str(view.fill(values)))
+            await asyncio.sleep(_LATE_SECONDS)
+            if name == "trace":
+                spans = owner.page.get_by_role("list", name="Spans")
+                await spans.locator("[aria-pressed]").first.click()
+                await owner.wait_until_quiet()
             path = _DOCS / f"{name}.png"
             await owner.page.screenshot(path=path)
             if path.stat().st_size > _LARGEST_BYTES:
