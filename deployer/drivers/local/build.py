@@ -72,7 +72,7 @@ class Builder:
         async def on_line(line: str) -> None:
             await log.write("stdout", f"{line}\n".encode())
 
-        await log.write_line(f"Checks out {source.revision}.")
+        await log.write_line(f"Checking out {source.revision}.")
         try:
             commit = await check_out(
                 source.url,

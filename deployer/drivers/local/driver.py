@@ -108,7 +108,7 @@ class LocalDriver:
     async def _start(self, tenancy: Tenancy, run: Run, replicas: int, log: LogSink) -> None:
         fleet = self._fleet(tenancy)
         counts = ", ".join(f"{name} x {count}" for name, count in run.count_instances(replicas).items())
-        await log.write_line(f"Starts {counts}.")
+        await log.write_line(f"Starting {counts}.")
         try:
             await fleet.start(run, replicas)
         except DeployFailed:
@@ -240,7 +240,7 @@ async def _quote_output(path: Path, log: LogSink) -> None:
     """Write the last lines of a process's output into the log."""
     lines = await asyncio.to_thread(_read_last_lines, path)
     if lines:
-        await log.write_line(f"The last that {path.stem} printed:")
+        await log.write_line(f"Last output of {path.stem}:")
         text = b"".join(lines)
         await log.write("stdout", text if text.endswith(b"\n") else text + b"\n")
 

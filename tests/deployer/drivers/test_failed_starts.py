@@ -185,7 +185,7 @@ async def test_the_last_line_of_a_failed_process_is_a_whole_line() -> None:
         printing = "import sys\nprint('boots', end='', flush=True)\nsys.exit(3)\n"
         message, log = await _fail(under_test, 1, printing, "", "path: /healthz, timeout_seconds: 3600")
         assert message == "web.1 ended with status 3 before it was healthy."
-        printed = log.text.partition("» The last that web.1 printed:\n")[2]
+        printed = log.text.partition("» Last output of web.1:\n")[2]
         assert set(printed.splitlines(keepends=True)) == {"boots\n"}
         path = under_test.folder / "outputs" / under_test.tenancy(1).public_id / "1" / "web.1.log"
         await poll_until(lambda: path.read_text().startswith("boots\nboots\n"))
@@ -196,7 +196,7 @@ async def test_the_last_line_of_a_process_that_still_runs_is_a_whole_line(tmp_pa
     path, log = tmp_path / "web.1.log", RecordedLog()
     path.write_text("one\nwaits for the databa")
     await _quote_output(path, log)
-    assert log.text == "» The last that web.1 printed:\none\nwaits for the databa\n"
+    assert log.text == "» Last output of web.1:\none\nwaits for the databa\n"
     path.write_text("one\n")
     await _quote_output(path, log)
-    assert log.text.endswith("printed:\none\n")
+    assert log.text.endswith("web.1:\none\n")

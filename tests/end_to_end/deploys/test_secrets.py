@@ -115,7 +115,7 @@ def test_a_command_that_is_not_found(app: App, watch: ProcessWatch) -> None:
 def test_a_release_step_and_a_web_process_that_crashes(app: App, watch: ProcessWatch) -> None:
     done = _bring(app, "true", _PRINTING, release=_PRINTING.replace("python3 printing.py", "env"))
     assert (done.status, "web.1 ended with status 1" in done.last) == ("failed", True), done
-    assert "The last that web.1 printed:" in done.texts
+    assert "Last output of web.1:" in done.texts
     assert any("ValueError: •••" in text for text in done.texts), done
 
 
