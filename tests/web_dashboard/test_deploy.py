@@ -66,6 +66,8 @@ async def test_deploy_roll_back_and_approve(people: tuple[Person, Person, Platfo
     await second.page.get_by_role("link", name=f"Deployment #{waiting}").wait_for()
     await second.page.get_by_role("button", name="Approve").click()
     await second.page.get_by_role("dialog").get_by_role("button", name="Approve").click()
+    # It closes with the answer: to leave the page before that would cancel the request.
+    await second.page.get_by_role("dialog").wait_for(state="hidden")
     await second.open(f"/deployments/{waiting}")
     assert await _wait_until_succeeded(second) == waiting
     assert "Grace Lind" in await second.page.inner_text("main")
