@@ -23,9 +23,10 @@ class Pattern:
     is_public: bool
     """True if it is for people who are not signed in."""
 
-    def fill(self, values: Mapping[str, Any]) -> str:
-        """Return the address with the values of its parameters."""
-        return _PARAMETER.sub(lambda found: str(values[found[1]]), self.text)
+
+def fill_address(text: str, values: Mapping[str, Any]) -> str:
+    """Return the address with the values of its parameters."""
+    return _PARAMETER.sub(lambda found: str(values[found[1]]), text)
 
 
 def list_patterns() -> list[Pattern]:

@@ -3,15 +3,22 @@
 import asyncio
 import json
 import re
+import time
+import urllib.error
 import urllib.request
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
+from uuid import uuid4
 
 from playwright.async_api import Request
 
+from control_api.live_logs.log_streams import MAX_STREAMS_PER_PERSON
 from tests.support.dashboard_browser import PASSWORD, Person
-from tests.support.dashboard_figures import write_count
+from tests.support.figures.texts import write_count
+from tests.support.platform_process import PlatformProcess
+from tests.support.waits import poll_until
 
 
 async def sign_in_by_printed_link(person: Person, printed: str) -> None:
@@ -207,3 +214,62 @@ async def watch_in_ten_tabs(person: Person, environment: str) -> None:
     finally:
         for tab in tabs:
             await tab.close()
+
+
+async def follow_live_tail(person: Person, platform: PlatformProcess, environment: str) -> None:
+    """The live tail shows a record as it arrives, stops while its tab is hidden, and ends on the server when it is
+    left."""
+    page = person.page
+    address = f"/v1/environments/{environment}/logs"
+    ended: list[str] = []
+
+    def note(request: Request) -> None:
+        if address in request.url and request.headers.get("accept") == "text/event-stream":
+            ended.append(request.url)
+
+    page.on("requestfailed", note)
+    status = page.get_by_role("status")
+    await page.goto(f"{person.origin}/monitoring/{environment}/logs?live=1&search=lighthouse")
+    await status.get_by_text("Following").wait_for()
+    await _send_log(platform, "The lighthouse is lit")
+    await page.locator("summary", has_text="The lighthouse is lit").wait_for()
+    await status.get_by_text("1 record so far").wait_for()
+    # What a browser reports of a tab that another one covers.
+    hide = """hidden => {
+      Object.defineProperty(document, 'hidden', {get: () => hidden, configurable: true})
+      document.dispatchEvent(new Event('visibilitychange'))
+    }"""
+    await page.evaluate(hide, True)
+    await status.get_by_text("stopped while this tab was hidden").wait_for()
+    await poll_until(lambda: len(ended) == 1)
+    await page.evaluate(hide, False)
+    await status.get_by_role("button", name="Follow again").click()
+    await status.get_by_text("Following").wait_for()
+    await _send_log(platform, "The lighthouse is lit again")
+    await page.locator("summary", has_text="The lighthouse is lit again").wait_for()
+    await page.get_by_role("link", name="Metrics").click()
+    await page.get_by_role("heading", level=1, name="Metrics").wait_for()
+    await poll_until(lambda: len(ended) == 2)
+    # The streams that a person may have are all free again.
+    await asyncio.to_thread(_open_all_streams, platform, f"/api{address}")
+
+
+async def _send_log(platform: PlatformProcess, text: str) -> None:
+    batch = {"batch_id": uuid4().hex, "events": [{"type": "log", "severity": "info", "title": text}]}
+    assert (await asyncio.to_thread(platform.ingest, batch)).status == 202
+
+
+def _open_all_streams(platform: PlatformProcess, path: str) -> None:
+    """Open as many streams as a person may have. The server may still end one that was left a moment ago."""
+    headers = {"Accept": "text/event-stream", "Authorization": f"Bearer {platform.credentials['api_token']}"}
+    request = urllib.request.Request(f"http://127.0.0.1:{platform.port}{path}", headers=headers)
+    deadline = time.monotonic() + 30
+    while True:
+        with ExitStack() as opened:
+            try:
+                for _ in range(MAX_STREAMS_PER_PERSON):
+                    opened.enter_context(urllib.request.urlopen(request, timeout=30))
+                return
+            except urllib.error.HTTPError as refused:
+                assert refused.code in (429, 503) and time.monotonic() < deadline, "a stream is still open"
+        time.sleep(0.2)
