@@ -49,12 +49,12 @@ async def apply_retention_periodically(
     """Apply the settings every minute and when `wake` is set, until `stop` is set; keep the reserve of the disk of the
     embedded platform's `data_folder`."""
 
-    told: set[str] = set()
+    logged: set[str] = set()
 
     async def apply() -> None:
         for refused in await apply_set_retention(sessions, store, datetime.now(UTC), cluster):
-            if refused not in told:
-                told.add(refused)
+            if refused not in logged:
+                logged.add(refused)
                 logger.warning(
                     "retention: a setting that may come from a restored database deletes nothing; set it again: %s",
                     refused,
