@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import time
 import urllib.error
 import urllib.request
 from contextlib import ExitStack
@@ -18,7 +17,7 @@ from control_api.live_logs.log_streams import MAX_STREAMS_PER_PERSON
 from tests.support.dashboard_browser import PASSWORD, Person
 from tests.support.figures.texts import write_count
 from tests.support.platform_process import PlatformProcess
-from tests.support.waits import poll_until
+from tests.support.waits import poll_until, wait_until
 
 
 async def sign_in_by_printed_link(person: Person, printed: str) -> None:
@@ -263,13 +262,15 @@ def _open_all_streams(platform: PlatformProcess, path: str) -> None:
     """Open as many streams as a person may have. The server may still end one that was left a moment ago."""
     headers = {"Accept": "text/event-stream", "Authorization": f"Bearer {platform.credentials['api_token']}"}
     request = urllib.request.Request(f"http://127.0.0.1:{platform.port}{path}", headers=headers)
-    deadline = time.monotonic() + 30
-    while True:
+
+    def opens_all() -> bool:
         with ExitStack() as opened:
             try:
                 for _ in range(MAX_STREAMS_PER_PERSON):
                     opened.enter_context(urllib.request.urlopen(request, timeout=30))
-                return
             except urllib.error.HTTPError as refused:
-                assert refused.code in (429, 503) and time.monotonic() < deadline, "a stream is still open"
-        time.sleep(0.2)
+                assert refused.code in (429, 503)
+                return False
+        return True
+
+    wait_until(opens_all, 30, lambda: "a stream is still open")
