@@ -231,7 +231,7 @@ async def test_an_invited_person_joins_again_after_a_removal(api: Api, provider:
 async def test_a_second_factor_is_not_passed_by_the_provider(api: Api, provider: Provider) -> None:
     """Whoever has the person's address at the provider for a while binds no identity, and gets no other way in."""
     browser = await open_browser(api.platform)
-    secret, codes = await enable_second_factor(browser)
+    secret, _, codes = await enable_second_factor(browser)
     former = browser.copy()
     assert (await sign_in(api, provider))[1] == "/sign-in?problem=oidc-second-factor"
     # Somebody else who is signed in changes nothing.
