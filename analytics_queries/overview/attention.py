@@ -5,16 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from analytics_queries.telemetry.limited_sql import query_limited, read_limited_statements
+from analytics_queries.telemetry.direct_rollups import Source, direct_rollups, join_sources
+from analytics_queries.telemetry.limited_sql import LIMITS, USE_PROJECTIONS, query_limited
+from analytics_queries.telemetry.request_rollups import find_rollup
 from analytics_queries.telemetry.time_range import to_nanoseconds
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_statements
 
-# Otherwise the engine would not recognize the expressions of the rollups by minute and hour.
-_ROLLUPS = ", optimize_functions_to_subcolumns = 0"
-_SQL = {
-    name: text + (_ROLLUPS if name.startswith("services") else "")
-    for name, text in read_limited_statements(__file__).items()
-}
+_SQL = read_statements(__file__)
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 # The clock of a sender may be ahead by this much.
 _AHEAD = timedelta(minutes=10)
@@ -87,7 +85,7 @@ async def seen_exceptions(
     if not environments:
         return []
     parameters = {"environments": list(environments), "limit": MAX_GROUPS, **_times(now)}
-    rows = (await query_limited(store, _SQL["exceptions"], parameters)).rows
+    rows = (await query_limited(store, _SQL["exceptions"] + LIMITS, parameters)).rows
     return [SeenException(*row) for row in rows]
 
 
@@ -100,7 +98,7 @@ async def first_seen(store: ColumnStore, groups: Sequence[SeenException]) -> Map
         "environments": sorted({each.environment for each in groups}),
         "groups": sorted({each.group for each in groups}),
     }
-    rows = (await query_limited(store, _SQL["first_seen"], parameters)).rows
+    rows = (await query_limited(store, _SQL["first_seen"] + LIMITS, parameters, USE_PROJECTIONS)).rows
     return {(environment, group): first for environment, group, first in rows}
 
 
@@ -112,7 +110,7 @@ async def exceptions_of_environments(
     if not environments:
         return {}
     parameters = {"environments": list(environments), **_times(now)}
-    rows = (await query_limited(store, _SQL["exceptions_of_environments"], parameters)).rows
+    rows = (await query_limited(store, _SQL["exceptions_of_environments"] + LIMITS, parameters)).rows
     return {str(environment): int(count) for environment, count in rows}
 
 
@@ -121,7 +119,7 @@ async def recent_services(
 ) -> Mapping[Service, ServiceLoad]:
     """Return the requests of the last hour, by service: from the beginning of a minute. Raises `StorageUnavailable`."""
     end = int(now.timestamp()) // 60 * 60 + 60
-    return await _services(store, "services_by_minute", environments, end - 3660, end)
+    return await _services(store, "minutes", environments, end - 3660, end)
 
 
 async def usual_services(
@@ -130,11 +128,11 @@ async def usual_services(
     """Return the requests of the 24 whole hours that ended an hour ago or earlier, by service. Raises
     `StorageUnavailable`."""
     end = int((now - HOUR).timestamp()) // 3600 * 3600
-    return await _services(store, "services_by_hour", environments, end - 86_400, end)
+    return await _services(store, "hours", environments, end - 86_400, end)
 
 
 async def _services(
-    store: ColumnStore, statement: str, environments: Sequence[str], begin_s: int, end_s: int
+    store: ColumnStore, unit: str, environments: Sequence[str], begin_s: int, end_s: int
 ) -> Mapping[Service, ServiceLoad]:
     if not environments:
         return {}
@@ -144,7 +142,12 @@ async def _services(
         "end_s": end_s,
         "limit": MAX_SERVICES,
     }
-    rows = (await query_limited(store, _SQL[statement], parameters)).rows
+    sources = [
+        Source(_SQL[f"{signal}_{unit}"], find_rollup("requests", signal, unit))
+        for signal in ("event", "span")
+    ]
+    sql, settings = join_sources(sources, _SQL["services"], await direct_rollups(store))
+    rows = (await query_limited(store, sql, parameters, settings)).rows
     return {
         (environment, service): ServiceLoad(requests, errors, p95 if p95 == p95 else None)
         for environment, service, requests, errors, p95 in rows
@@ -155,5 +158,5 @@ async def site_visits(store: ColumnStore, sites: Sequence[int], now: datetime) -
     """Return what sites had in the last day; those without page views are left out. Raises `StorageUnavailable`."""
     if not sites:
         return {}
-    rows = (await query_limited(store, _SQL["visitors"], {"sites": list(sites), **_times(now)})).rows
+    rows = (await query_limited(store, _SQL["visitors"] + LIMITS, {"sites": list(sites), **_times(now)})).rows
     return {site: SiteVisits(visitors, views) for site, visitors, views in rows}

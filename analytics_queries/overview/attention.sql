@@ -1,5 +1,5 @@
--- Statements of `attention.py`. What a request and an error are is the same as in `telemetry/`. Their expressions are those of
--- the projections `requests_by_minute` and `requests_by_hour`.
+-- Statements of `attention.py`. What a request and an error are is the same as in `telemetry/`. Requests by minute and by hour
+-- are read from the projections `requests_by_minute` and `requests_by_hour`, which have the same expressions.
 
 -- name: exceptions
 -- Which groups of exceptions were seen most in the last hour, and in the last day, and what are they?
@@ -40,64 +40,56 @@ WHERE environment_id IN {environments:Array(String)}
     AND received_at >= fromUnixTimestamp64Micro({received_us:Int64}, 'UTC')
 GROUP BY environment_id;
 
--- name: services_by_minute
--- How many requests did each service serve in these minutes, how many failed, and what is the 95th percentile of durations?
+-- name: event_minutes
 SELECT
-    environment, service, sum(requests) AS all_requests, sum(errors) AS all_errors,
-    quantilesDDMerge(0.01, 0.5, 0.95, 0.99)(durations)[2] AS p95
-FROM
-(
-    SELECT
-        toString(environment_id) AS environment, toString(service) AS service, count() AS requests,
-        countIf(ifNull(status_code, 0) >= 500 OR severity IN ('error', 'critical')) AS errors,
-        quantilesDDStateIf(0.01, 0.5, 0.95, 0.99)(least(greatest(ifNull(duration_ms, 0), 0.000001), 1e9), isNotNull(duration_ms)) AS durations
-    FROM pharos.telemetry_events
-    WHERE environment_id IN {environments:Array(String)} AND type IN ('request', 'job')
-        AND toStartOfMinute(timestamp) >= toDateTime({begin_s:UInt32}, 'UTC')
-        AND toStartOfMinute(timestamp) < toDateTime({end_s:UInt32}, 'UTC')
-    GROUP BY environment_id, service
-    UNION ALL
-    SELECT
-        toString(EnvironmentId) AS environment, toString(ServiceName) AS service, count() AS requests,
-        countIf(StatusCode = 'Error') AS errors,
-        quantilesDDStateIf(0.01, 0.5, 0.95, 0.99)(least(greatest(Duration / 1e6, 0.000001), 1e9), SpanKind IN ('Server', 'Consumer')) AS durations
-    FROM pharos.otel_traces
-    WHERE EnvironmentId IN {environments:Array(String)} AND SpanKind IN ('Server', 'Consumer')
-        AND toStartOfMinute(Timestamp) >= toDateTime({begin_s:UInt32}, 'UTC')
-        AND toStartOfMinute(Timestamp) < toDateTime({end_s:UInt32}, 'UTC')
-    GROUP BY EnvironmentId, ServiceName
-)
-GROUP BY environment, service
-ORDER BY all_errors DESC, all_requests DESC, environment, service
-LIMIT {limit:UInt32};
+    toString(environment_id) AS environment, toString(service) AS service, count() AS requests,
+    countIf(ifNull(status_code, 0) >= 500 OR severity IN ('error', 'critical')) AS errors,
+    quantilesDDStateIf(0.01, 0.5, 0.95, 0.99)(least(greatest(ifNull(duration_ms, 0), 0.000001), 1e9), isNotNull(duration_ms)) AS durations
+FROM pharos.telemetry_events
+WHERE environment_id IN {environments:Array(String)} AND type IN ('request', 'job')
+    AND toStartOfMinute(timestamp) >= toDateTime({begin_s:UInt32}, 'UTC')
+    AND toStartOfMinute(timestamp) < toDateTime({end_s:UInt32}, 'UTC')
+GROUP BY environment_id, service;
 
--- name: services_by_hour
--- The same for these hours.
+-- name: span_minutes
+SELECT
+    toString(EnvironmentId) AS environment, toString(ServiceName) AS service, count() AS requests,
+    countIf(StatusCode = 'Error') AS errors,
+    quantilesDDStateIf(0.01, 0.5, 0.95, 0.99)(least(greatest(Duration / 1e6, 0.000001), 1e9), SpanKind IN ('Server', 'Consumer')) AS durations
+FROM pharos.otel_traces
+WHERE EnvironmentId IN {environments:Array(String)} AND SpanKind IN ('Server', 'Consumer')
+    AND toStartOfMinute(Timestamp) >= toDateTime({begin_s:UInt32}, 'UTC')
+    AND toStartOfMinute(Timestamp) < toDateTime({end_s:UInt32}, 'UTC')
+GROUP BY EnvironmentId, ServiceName;
+
+-- name: event_hours
+SELECT
+    toString(environment_id) AS environment, toString(service) AS service, count() AS requests,
+    countIf(ifNull(status_code, 0) >= 500 OR severity IN ('error', 'critical')) AS errors,
+    quantilesDDStateIf(0.01, 0.5, 0.95, 0.99)(least(greatest(ifNull(duration_ms, 0), 0.000001), 1e9), isNotNull(duration_ms)) AS durations
+FROM pharos.telemetry_events
+WHERE environment_id IN {environments:Array(String)} AND type IN ('request', 'job')
+    AND toStartOfHour(timestamp) >= toDateTime({begin_s:UInt32}, 'UTC')
+    AND toStartOfHour(timestamp) < toDateTime({end_s:UInt32}, 'UTC')
+GROUP BY environment_id, service;
+
+-- name: span_hours
+SELECT
+    toString(EnvironmentId) AS environment, toString(ServiceName) AS service, count() AS requests,
+    countIf(StatusCode = 'Error') AS errors,
+    quantilesDDStateIf(0.01, 0.5, 0.95, 0.99)(least(greatest(Duration / 1e6, 0.000001), 1e9), SpanKind IN ('Server', 'Consumer')) AS durations
+FROM pharos.otel_traces
+WHERE EnvironmentId IN {environments:Array(String)} AND SpanKind IN ('Server', 'Consumer')
+    AND toStartOfHour(Timestamp) >= toDateTime({begin_s:UInt32}, 'UTC')
+    AND toStartOfHour(Timestamp) < toDateTime({end_s:UInt32}, 'UTC')
+GROUP BY EnvironmentId, ServiceName;
+
+-- name: services
+-- How many requests did each service serve, how many failed, and what is the 95th percentile of durations?
 SELECT
     environment, service, sum(requests) AS all_requests, sum(errors) AS all_errors,
     quantilesDDMerge(0.01, 0.5, 0.95, 0.99)(durations)[2] AS p95
-FROM
-(
-    SELECT
-        toString(environment_id) AS environment, toString(service) AS service, count() AS requests,
-        countIf(ifNull(status_code, 0) >= 500 OR severity IN ('error', 'critical')) AS errors,
-        quantilesDDStateIf(0.01, 0.5, 0.95, 0.99)(least(greatest(ifNull(duration_ms, 0), 0.000001), 1e9), isNotNull(duration_ms)) AS durations
-    FROM pharos.telemetry_events
-    WHERE environment_id IN {environments:Array(String)} AND type IN ('request', 'job')
-        AND toStartOfHour(timestamp) >= toDateTime({begin_s:UInt32}, 'UTC')
-        AND toStartOfHour(timestamp) < toDateTime({end_s:UInt32}, 'UTC')
-    GROUP BY environment_id, service
-    UNION ALL
-    SELECT
-        toString(EnvironmentId) AS environment, toString(ServiceName) AS service, count() AS requests,
-        countIf(StatusCode = 'Error') AS errors,
-        quantilesDDStateIf(0.01, 0.5, 0.95, 0.99)(least(greatest(Duration / 1e6, 0.000001), 1e9), SpanKind IN ('Server', 'Consumer')) AS durations
-    FROM pharos.otel_traces
-    WHERE EnvironmentId IN {environments:Array(String)} AND SpanKind IN ('Server', 'Consumer')
-        AND toStartOfHour(Timestamp) >= toDateTime({begin_s:UInt32}, 'UTC')
-        AND toStartOfHour(Timestamp) < toDateTime({end_s:UInt32}, 'UTC')
-    GROUP BY EnvironmentId, ServiceName
-)
+FROM sources
 GROUP BY environment, service
 ORDER BY all_errors DESC, all_requests DESC, environment, service
 LIMIT {limit:UInt32};

@@ -4,16 +4,21 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import NamedTuple
 
+from analytics_queries.telemetry.direct_rollups import Rollup, Source, direct_rollups, join_sources
 from analytics_queries.telemetry.limited_sql import query_limited
 from analytics_queries.telemetry.logs import LogFilter
 from analytics_queries.telemetry.metric_series import MAX_STEPS
-from analytics_queries.telemetry.request_rollups import READ_ROLLUPS, RolledUpRange, join_sources, roll_up
+from analytics_queries.telemetry.request_rollups import RolledUpRange, roll_up
 from analytics_queries.telemetry.time_range import TimeRange
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_statements
 
 _SQL = read_statements(__file__)
 _SEVERITIES = 256
+_ROLLUPS = {
+    "record": Rollup("otel_logs", "records_by_minute"),
+    "event": Rollup("telemetry_events", "requests_by_minute"),
+}
 
 
 class CountedRecords(NamedTuple):
@@ -34,8 +39,12 @@ async def log_histogram(
     `StorageUnavailable`.
     """
     rolled_up = _split(within, filters, step_s)
-    arms = [_SQL[f"{signal}_{source}"] for signal in ("record", "event") for source in rolled_up.sources]
-    sql = join_sources(arms, _SQL["histogram"])
+    sources = [
+        Source(_SQL[f"{signal}_{unit}"], rollup if unit == "minutes" else None)
+        for signal, rollup in _ROLLUPS.items()
+        for unit in rolled_up.sources
+    ]
+    sql, settings = join_sources(sources, _SQL["histogram"], await direct_rollups(store))
     parameters = {
         "environment": environment_id,
         **rolled_up.parameters,
@@ -44,7 +53,7 @@ async def log_histogram(
         "step_s": step_s,
         "limit": (MAX_STEPS + 2) * _SEVERITIES,
     }
-    rows = (await query_limited(store, sql, parameters, settings=READ_ROLLUPS)).rows
+    rows = (await query_limited(store, sql, parameters, settings=settings)).rows
     return [CountedRecords(*row) for row in rows]
 
 

@@ -1,11 +1,12 @@
 """How many requests did services serve in each step of a time range, how many failed, and how long did they take?"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from analytics_queries.telemetry.limited_sql import LIMITS, query_limited
+from analytics_queries.telemetry.direct_rollups import Rollup, Source, direct_rollups, join_sources
+from analytics_queries.telemetry.limited_sql import query_limited
 from analytics_queries.telemetry.time_range import SECOND_NS, TimeRange, from_nanoseconds, microseconds_from
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_statements
@@ -13,10 +14,10 @@ from storage_backends.sql_files import read_statements
 _SQL = read_statements(__file__)
 _MINUTE_S = 60
 _HOUR_S = 3600
+_DAY_S = 86_400
 # The only step of a range that is not divided.
 _ONE_STEP_S = 2**32 - 1
-READ_ROLLUPS = ", optimize_functions_to_subcolumns = 0"
-"""Appended to the settings of a query: with the engine's default, it would not recognize the expressions of rollups."""
+_TABLES = {"event": "telemetry_events", "span": "otel_traces"}
 
 
 class Percentiles(NamedTuple):
@@ -41,21 +42,25 @@ class RequestStep:
 
 @dataclass(frozen=True, slots=True)
 class RolledUpRange:
-    """A time range as the whole hours, the other whole minutes and the rest of it. Seconds since 1970."""
+    """A time range as the whole days, the other whole hours and minutes, and the rest of it. Seconds since 1970."""
 
     within: TimeRange
     hours: tuple[int, int]
+    """From the first whole hour to the last one, the days included."""
     minutes: tuple[int, int]
     """From the first whole minute to the last one, the hours included."""
+    days: tuple[int, int] | None = None
+    """UTC days; None: no whole day."""
 
     @property
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the sources in `.sql` files."""
         begin_s, end_s = self.minutes
         edges = (self.within.start, begin_s * SECOND_NS, end_s * SECOND_NS, self.within.end - 1)
-        days = {from_nanoseconds(time).date() for time in edges}
+        row_days = {from_nanoseconds(time).date() for time in edges}
         if begin_s == end_s:
-            days |= {from_nanoseconds(time).date() for time in _days_between(self.within)}
+            row_days |= {from_nanoseconds(time).date() for time in _days_between(self.within)}
+        days = self.days or (self.hours[1], self.hours[1])
         return {
             "begin_us": microseconds_from(self.within.start),
             "end_us": microseconds_from(self.within.end),
@@ -63,15 +68,20 @@ class RolledUpRange:
             "minutes_end_s": end_s,
             "hours_begin_s": self.hours[0],
             "hours_end_s": self.hours[1],
-            "row_days": sorted(days),
+            "days_begin_s": days[0],
+            "days_end_s": days[1],
+            "row_days": sorted(row_days),
         }
 
     @property
     def sources(self) -> Sequence[str]:
-        """Return what has to be read: `hours`, `minutes` and `rows`."""
+        """Return what has to be read: `days`, `hours`, `minutes` and `rows`."""
         (hour, past_hour), (minute, past_minute) = self.hours, self.minutes
+        day, past_day = self.days or (past_hour, past_hour)
         found = []
-        if hour < past_hour:
+        if day < past_day:
+            found.append("days")
+        if hour < day or past_day < past_hour:
             found.append("hours")
         if minute < hour or past_hour < past_minute:
             found.append("minutes")
@@ -81,20 +91,25 @@ class RolledUpRange:
 
 
 def _days_between(within: TimeRange) -> range:
-    return range(within.start, within.end, 86_400 * SECOND_NS)
+    return range(within.start, within.end, _DAY_S * SECOND_NS)
 
 
-def roll_up(within: TimeRange, step_s: int | None, *, has_minutes: bool = True) -> RolledUpRange:
-    """Return the range in whole hours, minutes and the rest, as far as steps of this length consist of these. None: one
-    step. `has_minutes`: False if there is no rollup by minute."""
+def roll_up(
+    within: TimeRange, step_s: int | None, *, has_minutes: bool = True, has_days: bool = False
+) -> RolledUpRange:
+    """Return the range in whole days, hours, minutes and the rest, as far as steps of this length consist of these.
+    None: one step. `has_minutes`, `has_days`: whether there are rollups by minute and by day."""
     minutes = _whole(within, _MINUTE_S if has_minutes else _HOUR_S)
     hours = _whole(within, _HOUR_S)
+    days = _whole(within, _DAY_S)
+    if not has_days or days[0] == days[1] or (step_s is not None and step_s % _DAY_S):
+        days = None
     if step_s is not None and step_s % _HOUR_S:
         hours = (minutes[1], minutes[1])
     if step_s is not None and step_s % _MINUTE_S:
         past_last = -(-within.end // SECOND_NS)
         hours = minutes = (past_last, past_last)
-    return RolledUpRange(within, hours, minutes)
+    return RolledUpRange(within, hours, minutes, days)
 
 
 def _whole(within: TimeRange, unit_s: int) -> tuple[int, int]:
@@ -123,30 +138,68 @@ async def request_steps(
     Steps without requests are left out. `step_s`: the length of steps; None: one. `services`: only these, if there are
     any; `after`: only services after this one. Raises `StorageUnavailable`.
     """
-    rolled_up = roll_up(within, step_s)
-    arms = [_SQL[f"{signal}_{source}"] for signal in ("event", "span") for source in rolled_up.sources]
-    question = _SQL["figures" if has_durations else "counts"]
-    sql = join_sources(arms, question)
     parameters = {
-        "environment": environment_id,
-        **rolled_up.parameters,
-        "step_s": _ONE_STEP_S if step_s is None else step_s,
         "services": list(services),
         "has_after": after is not None,
         "after": after or "",
         "limit": limit,
     }
-    rows = (await query_limited(store, sql, parameters, settings=READ_ROLLUPS)).rows
+    question = "figures" if has_durations else "counts"
+    rows = await _ask(store, environment_id, within, step_s, question, parameters)
     return [
         RequestStep(service, step, requests, errors, Percentiles(*map(finite, percentiles)))
         for service, step, requests, errors, percentiles in rows
     ]
 
 
-def join_sources(sources: Sequence[str], question: str) -> str:
-    """Return the text of a question about the rows of all sources, which it calls `sources`."""
-    union = "\nUNION ALL\n".join(sources)
-    return f"WITH sources AS\n(\n{union}\n)\n{question}{LIMITS}"
+async def request_series(
+    store: ColumnStore, environment_id: str, within: TimeRange, *, service: str, step_s: int, limit: int
+) -> tuple[RequestStep | None, Sequence[RequestStep]]:
+    """Return the requests of a service in the whole range, None if there are none, and in each step that has any: up to
+    `limit`. Raises `StorageUnavailable`."""
+    # A row more has the whole range.
+    parameters = {"services": [service], "limit": limit + 1}
+    rows = await _ask(store, environment_id, within, step_s, "series", parameters)
+    total, *steps = [
+        RequestStep(service, step, requests, errors, Percentiles(*map(finite, percentiles)))
+        for _, step, requests, errors, percentiles in rows
+    ] or [None]
+    return total, [step for step in steps if step]
+
+
+async def _ask(
+    store: ColumnStore,
+    environment_id: str,
+    within: TimeRange,
+    step_s: int | None,
+    question: str,
+    parameters: Mapping[str, Any],
+) -> Sequence[Sequence[Any]]:
+    direct = await direct_rollups(store)
+    rolled_up = roll_up(within, step_s, has_days=have_days("requests", direct))
+    sources = [
+        Source(_SQL[f"{signal}_{unit}"], find_rollup("requests", signal, unit))
+        for signal in ("event", "span")
+        for unit in rolled_up.sources
+    ]
+    sql, settings = join_sources(sources, _SQL[question], direct)
+    asked = {
+        "environment": environment_id,
+        **rolled_up.parameters,
+        "step_s": _ONE_STEP_S if step_s is None else step_s,
+        **parameters,
+    }
+    return (await query_limited(store, sql, asked, settings)).rows
+
+
+def find_rollup(what: str, signal: str, unit: str) -> Rollup | None:
+    """Return the rollup of `requests` or `calls` of a signal by `minutes`, `hours` or `days`; None for `rows`."""
+    return None if unit == "rows" else Rollup(_TABLES[signal], f"{what}_by_{unit.removesuffix('s')}")
+
+
+def have_days(what: str, direct: frozenset[Rollup]) -> bool:
+    """Whether the rollups of `requests` or `calls` by day can be read."""
+    return all(find_rollup(what, signal, "days") in direct for signal in _TABLES)
 
 
 def finite(value: float) -> float | None:

@@ -1,7 +1,19 @@
 -- Statements of `request_rollups.py`, which joins some of the sources with UNION ALL. Requests are telemetry events of the types
 -- request and job, and spans of the kinds Server and Consumer. Whole hours and minutes are read from the projections
--- `requests_by_hour` and `requests_by_minute`; their expressions must stay the same as there. `step_s` divides the range into
+-- `requests_by_hour` and `requests_by_minute`, and days from `requests_by_day`; their expressions must stay the same as there. `step_s` divides the range into
 -- steps, multiples of it since 1970. The columns are service, step, requests, errors, durations.
+
+-- name: event_days
+SELECT
+    toString(service) AS service, intDiv(toUInt32(toDate(timestamp)) * 86400, {step_s:UInt32}) AS step, count() AS requests,
+    countIf(ifNull(status_code, 0) >= 500 OR severity IN ('error', 'critical')) AS errors,
+    quantilesDDStateIf(0.01, 0.5, 0.95, 0.99)(least(greatest(ifNull(duration_ms, 0), 0.000001), 1e9), isNotNull(duration_ms)) AS durations
+FROM pharos.telemetry_events
+WHERE environment_id = {environment:String} AND type IN ('request', 'job')
+    AND toDate(timestamp) >= toDate(toDateTime({days_begin_s:UInt32}, 'UTC'))
+    AND toDate(timestamp) < toDate(toDateTime({days_end_s:UInt32}, 'UTC'))
+    AND (empty({services:Array(String)}) OR service IN {services:Array(String)})
+GROUP BY service, step;
 
 -- name: event_hours
 SELECT
@@ -12,6 +24,8 @@ FROM pharos.telemetry_events
 WHERE environment_id = {environment:String} AND type IN ('request', 'job')
     AND toStartOfHour(timestamp) >= toDateTime({hours_begin_s:UInt32}, 'UTC')
     AND toStartOfHour(timestamp) < toDateTime({hours_end_s:UInt32}, 'UTC')
+    AND (toStartOfHour(timestamp) < toDateTime({days_begin_s:UInt32}, 'UTC')
+        OR toStartOfHour(timestamp) >= toDateTime({days_end_s:UInt32}, 'UTC'))
     AND (empty({services:Array(String)}) OR service IN {services:Array(String)})
 GROUP BY service, step;
 
@@ -43,6 +57,18 @@ WHERE environment_id = {environment:String} AND type IN ('request', 'job')
     AND (empty({services:Array(String)}) OR service IN {services:Array(String)})
 GROUP BY service, step;
 
+-- name: span_days
+SELECT
+    toString(ServiceName) AS service, intDiv(toUInt32(toDate(Timestamp)) * 86400, {step_s:UInt32}) AS step, count() AS requests,
+    countIf(StatusCode = 'Error') AS errors,
+    quantilesDDStateIf(0.01, 0.5, 0.95, 0.99)(least(greatest(Duration / 1e6, 0.000001), 1e9), SpanKind IN ('Server', 'Consumer')) AS durations
+FROM pharos.otel_traces
+WHERE EnvironmentId = {environment:String} AND SpanKind IN ('Server', 'Consumer')
+    AND toDate(Timestamp) >= toDate(toDateTime({days_begin_s:UInt32}, 'UTC'))
+    AND toDate(Timestamp) < toDate(toDateTime({days_end_s:UInt32}, 'UTC'))
+    AND (empty({services:Array(String)}) OR ServiceName IN {services:Array(String)})
+GROUP BY service, step;
+
 -- name: span_hours
 SELECT
     toString(ServiceName) AS service, intDiv(toUnixTimestamp(toStartOfHour(Timestamp)), {step_s:UInt32}) AS step, count() AS requests,
@@ -52,6 +78,8 @@ FROM pharos.otel_traces
 WHERE EnvironmentId = {environment:String} AND SpanKind IN ('Server', 'Consumer')
     AND toStartOfHour(Timestamp) >= toDateTime({hours_begin_s:UInt32}, 'UTC')
     AND toStartOfHour(Timestamp) < toDateTime({hours_end_s:UInt32}, 'UTC')
+    AND (toStartOfHour(Timestamp) < toDateTime({days_begin_s:UInt32}, 'UTC')
+        OR toStartOfHour(Timestamp) >= toDateTime({days_end_s:UInt32}, 'UTC'))
     AND (empty({services:Array(String)}) OR ServiceName IN {services:Array(String)})
 GROUP BY service, step;
 
@@ -101,4 +129,16 @@ FROM sources
 WHERE length(service) <= 255 AND (NOT {has_after:Bool} OR service > {after:String})
 GROUP BY service, step
 ORDER BY service, step
+LIMIT {limit:UInt32};
+
+-- name: series
+-- The same of one service, first of the whole range.
+SELECT
+    grouping(step) AS is_whole, step, sum(requests) AS all_requests, sum(errors) AS all_errors,
+    quantilesDDMerge(0.01, 0.5, 0.95, 0.99)(durations) AS percentiles
+FROM sources
+WHERE length(service) <= 255
+GROUP BY GROUPING SETS ((), (step))
+HAVING all_requests > 0
+ORDER BY is_whole DESC, step
 LIMIT {limit:UInt32};

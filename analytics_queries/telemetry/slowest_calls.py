@@ -4,14 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from analytics_queries.telemetry.direct_rollups import Source, direct_rollups, join_sources
 from analytics_queries.telemetry.limited_sql import query_limited
-from analytics_queries.telemetry.request_rollups import (
-    READ_ROLLUPS,
-    Percentiles,
-    finite,
-    join_sources,
-    roll_up,
-)
+from analytics_queries.telemetry.request_rollups import Percentiles, find_rollup, finite, have_days, roll_up
 from analytics_queries.telemetry.time_range import TimeRange
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_statements
@@ -59,8 +54,9 @@ async def slowest_calls(
     `db.system`; the others are telemetry events of the types request and job, and spans of the kinds Server and
     Consumer. Raises `StorageUnavailable`.
     """
-    rolled_up = roll_up(within, None, has_minutes=False)
-    sources = [source for source in rolled_up.sources if source != "minutes"]
+    has_days = have_days("calls", await direct_rollups(store))
+    rolled_up = roll_up(within, None, has_minutes=False, has_days=has_days)
+    units = [unit for unit in rolled_up.sources if unit != "minutes"]
     parameters: dict[str, Any] = {
         "environment": environment_id,
         **rolled_up.parameters,
@@ -70,9 +66,19 @@ async def slowest_calls(
         "sort": sort,
         "limit": limit,
     }
-    rows = (await _ask(store, sources, "top_calls", parameters)).rows
+    if units == ["rows"]:
+        # The rows are read, whatever is asked of them: once.
+        asked = {**parameters, "calls": []}
+        rows = (await _ask(store, units, "top_calls_with_percentiles", asked, suffix="_durations")).rows
+    else:
+        rows = (await _ask(store, units, "top_calls", parameters)).rows
     keys = [CallKey(service_name, kind, name) for service_name, kind, name, *_ in rows]
-    durations = await _read_durations(store, sources, keys, parameters)
+    if units == ["rows"]:
+        durations: Mapping[CallKey, Percentiles] = {
+            key: Percentiles(*map(finite, row[7])) for key, row in zip(keys, rows, strict=True)
+        }
+    else:
+        durations = await _read_durations(store, units, keys, parameters)
     calls = [
         CallFigures(key, row[3], row[4], row[5], durations.get(key, _UNKNOWN))
         for key, row in zip(keys, rows, strict=True)
@@ -81,13 +87,13 @@ async def slowest_calls(
 
 
 async def _read_durations(
-    store: ColumnStore, sources: Sequence[str], keys: Sequence[CallKey], parameters: Mapping[str, Any]
+    store: ColumnStore, units: Sequence[str], keys: Sequence[CallKey], parameters: Mapping[str, Any]
 ) -> Mapping[CallKey, Percentiles]:
     """Return the percentiles of these calls. They are read for few calls alone, since they are the most of the work."""
     if not keys:
         return {}
     asked = {**parameters, "calls": [(key.service, key.name) for key in keys]}
-    found = await _ask(store, sources, "percentiles", asked, suffix="_durations")
+    found = await _ask(store, units, "percentiles", asked, suffix="_durations")
     return {
         CallKey(service, kind, name): Percentiles(*map(finite, percentiles))
         for service, kind, name, percentiles in found.rows
@@ -96,11 +102,15 @@ async def _read_durations(
 
 async def _ask(
     store: ColumnStore,
-    sources: Sequence[str],
+    units: Sequence[str],
     question: str,
     parameters: Mapping[str, Any],
     suffix: str = "",
 ) -> Any:
-    arms = [_SQL[f"{signal}_{source}{suffix}"] for signal in ("event", "span") for source in sources]
-    sql = join_sources(arms, _SQL[question])
-    return await query_limited(store, sql, parameters, settings=READ_ROLLUPS)
+    sources = [
+        Source(_SQL[f"{signal}_{unit}{suffix}"], find_rollup("calls", signal, unit))
+        for signal in ("event", "span")
+        for unit in units
+    ]
+    sql, settings = join_sources(sources, _SQL[question], await direct_rollups(store))
+    return await query_limited(store, sql, parameters, settings=settings)

@@ -28,6 +28,7 @@ from control_api.management.telemetry_pages import (
     Step,
     Text,
     Trace,
+    figures_range,
     read_range_pages,
     read_store,
 )
@@ -128,8 +129,9 @@ async def read_log_histogram(
 
     By severity in each step of the time range, by default the last hour, with the filters of the list.
     """
-    within = asked.read(HOUR, at.now, ahead=CLOCK_AHEAD)
-    step_s = read_step(asked.step, within) // 1000
+    exact = asked.read(HOUR, at.now, ahead=CLOCK_AHEAD)
+    step_s = read_step(asked.step, exact) // 1000
+    within, _ = figures_range(asked, exact)
     filters = _read_filters(asked)
     store, environment = at.column_store, at.found.environment.public_id
     counted = await read_store(at, lambda: log_histogram(store, environment, within, filters, step_s))

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -13,7 +13,7 @@ from control_api.limits.report_queue import run_queued_report
 from control_api.operations.access import At
 from control_api.operations.pages import PageOf, PageQuery, SortedPages, read_sorted_pages
 from control_domain.telemetry.range_cursors import Part, RangeCursor, read_range_cursor, write_range_cursor
-from control_domain.telemetry.time_ranges import CLOCK_AHEAD, DURATION, MAX_RANGE, read_range
+from control_domain.telemetry.time_ranges import CLOCK_AHEAD, DURATION, MAX_RANGE, read_range, whole_range
 from pipeline_contracts.errors import StorageUnavailable, Unavailable
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ Since = Annotated[
     Duration | None,
     Meta(
         description=f"The last so many seconds, minutes, hours, days or weeks, up to {MAX_RANGE.days} days, instead of "
-        "`from` and `to`.",
+        "`from` and `to`. Requests, calls and histograms begin with a whole minute; from `6h` on, with a whole hour.",
         examples=["15m", "1h", "7d"],
     ),
 ]
@@ -85,6 +85,22 @@ class RangeQuery(msgspec.Struct, kw_only=True):
         """Return the range; without any parameter, the last `default`. One that ends now is `ahead` longer. Raises
         `InvalidInput`."""
         return read_range(self.since, self.from_, self.to, default, now, ahead=ahead, longest=longest)
+
+
+class FiguresRange(NamedTuple):
+    """The time range of figures."""
+
+    within: TimeRange
+    told: TimeRange
+    """The same up to now, which rates are computed from."""
+
+
+def figures_range(query: "RangeQuery | RangePageQuery", within: TimeRange) -> FiguresRange:
+    """Return the range whose figures are read. One that ends now, without `from`, has whole minutes or hours."""
+    if query.from_ is not None or query.to is not None:
+        return FiguresRange(within, within)
+    whole = whole_range(within)
+    return FiguresRange(whole, TimeRange(whole.start, within.end))
 
 
 class RangePageQuery(PageQuery, kw_only=True):

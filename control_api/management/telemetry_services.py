@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from analytics_queries.telemetry.metric_series import MAX_STEPS
-from analytics_queries.telemetry.request_rollups import RequestStep, request_steps
+from analytics_queries.telemetry.request_rollups import RequestStep, request_series
 from analytics_queries.telemetry.services import ServiceFigures, service_figures, service_trends
 from analytics_queries.telemetry.slowest_calls import CallSort, slowest_calls
 from control_api.management.telemetry_pages import (
@@ -16,6 +16,7 @@ from control_api.management.telemetry_pages import (
     Service,
     Step,
     TrendSteps,
+    figures_range,
     read_range_pages,
     read_store,
 )
@@ -80,8 +81,9 @@ async def list_services(
     name = f"services of {at.found.environment.public_id}"
     pages = read_range_pages(at, page, name, (str,), HOUR, ahead=timedelta(0))
     after = None if pages.after is None else str(pages.after[0])
-    store, environment, within = at.column_store, at.found.environment.public_id, pages.within
-    step_s = trend_step(within, page.steps) if page.steps else 0
+    within, told = figures_range(page, pages.within)
+    store, environment = at.column_store, at.found.environment.public_id
+    step_s = trend_step(pages.within, page.steps) if page.steps else 0
 
     async def read() -> tuple[list[ServiceFigures], dict[str, list[RequestStep]], bool]:
         found = await service_figures(store, environment, within, after=after, limit=pages.limit + 1)
@@ -92,7 +94,7 @@ async def list_services(
 
     shown, trends, has_more = await read_store(at, read)
     return pages.answer(
-        [describe_service(each, within.seconds, trends.get(each.service, ()), step_s) for each in shown],
+        [describe_service(each, told.seconds, trends.get(each.service, ()), step_s) for each in shown],
         [shown[-1].service] if has_more else None,
     )
 
@@ -106,20 +108,19 @@ async def read_service_series(
     Requests, errors and latency in each step of the time range, by default the last hour, and in all of it. Steps begin
     at multiples of their length. The service `-` stands for requests that name none.
     """
-    within = asked.read(HOUR, at.now)
-    step_s = read_step(asked.step, within) // 1000
+    exact = asked.read(HOUR, at.now)
+    step_s = read_step(asked.step, exact) // 1000
+    within, told = figures_range(asked, exact)
     service = "" if at.text("service") == _UNNAMED else at.text("service")
     store, environment = at.column_store, at.found.environment.public_id
 
-    async def read() -> tuple[list[RequestStep], list[RequestStep]]:
-        total = await request_steps(store, environment, within, services=[service], limit=1)
-        steps = await request_steps(
-            store, environment, within, step_s=step_s, services=[service], limit=MAX_STEPS + 2
-        )
-        return list(total), list(steps)
-
-    total, steps = await read_store(at, read)
-    return describe_service_series(service, within, step_s, total[0] if total else None, steps)
+    total, steps = await read_store(
+        at,
+        lambda: request_series(
+            store, environment, within, service=service, step_s=step_s, limit=MAX_STEPS + 2
+        ),
+    )
+    return describe_service_series(service, told, step_s, total, steps)
 
 
 @operations.get("/v1/environments/{environment}/routes")
@@ -143,7 +144,7 @@ async def list_queries(at: _Read, asked: Annotated[CallsQuery, query(CallsQuery)
 
 
 async def _read_calls(at: At[DeployTarget], asked: CallsQuery, *, are_queries: bool) -> CallsDocument:
-    within = asked.read(HOUR, at.now)
+    within, told = figures_range(asked, asked.read(HOUR, at.now))
     store, environment = at.column_store, at.found.environment.public_id
     found, all_calls = await read_store(
         at,
@@ -157,4 +158,4 @@ async def _read_calls(at: At[DeployTarget], asked: CallsQuery, *, are_queries: b
             limit=asked.limit,
         ),
     )
-    return describe_calls(found, all_calls, within.seconds)
+    return describe_calls(found, all_calls, told.seconds)

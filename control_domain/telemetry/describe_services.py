@@ -121,7 +121,7 @@ def describe_service(
 def describe_service_series(
     service: str, within: TimeRange, step_s: int, total: RequestStep | None, steps: Sequence[RequestStep]
 ) -> ServiceSeriesDocument:
-    """`total`: the requests of the whole range, None if there are none."""
+    """`within`: the time range up to now; `total`: the requests of all of it, None if there are none."""
     requests, errors = (total.requests, total.errors) if total else (0, 0)
     return {
         "service": service or None,

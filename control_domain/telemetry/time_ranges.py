@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from analytics_queries.telemetry.metric_series import MAX_STEPS
-from analytics_queries.telemetry.time_range import TimeRange, from_nanoseconds, to_nanoseconds
+from analytics_queries.telemetry.time_range import SECOND_NS, TimeRange, from_nanoseconds, to_nanoseconds
 from pipeline_contracts.errors import FieldError, InvalidInput
 from pipeline_contracts.times import format_time
 
@@ -21,6 +21,7 @@ _DETAIL = "Correct the query parameters below and send the request again."
 # Steps that people read off a clock. A series has at most so many of them if the caller names none.
 _STEP_SECONDS = (10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
 _DEFAULT_STEPS = 120
+_LEAST_HOURS_S = 6 * 3600
 
 
 def read_duration(text: str) -> timedelta | None:
@@ -83,11 +84,21 @@ def read_step(step: str | None, within: TimeRange) -> int:
     return seconds * 1000
 
 
+def whole_range(within: TimeRange) -> TimeRange:
+    """Return a range that ends now, from the beginning of its first minute to the end of its last one; of hours for a
+    range of six hours or more.
+
+    Rollups have whole minutes and hours. All that is later than now was sent by a clock that is ahead.
+    """
+    unit = (3600 if within.seconds >= _LEAST_HOURS_S else 60) * SECOND_NS
+    return TimeRange(within.start // unit * unit, -(-within.end // unit) * unit)
+
+
 def trend_step(within: TimeRange, steps: int) -> int:
     """Return the length in seconds of the steps of a trend that has about `steps` of them: whole minutes, or hours
-    from one hour on, as rollups have them."""
+    from half an hour on, as rollups have them."""
     seconds = -(-within.seconds // steps)
-    unit = 60 if seconds < 3600 else 3600
+    unit = 60 if seconds < 1800 else 3600
     return int(-(-seconds // unit)) * unit
 
 

@@ -3,14 +3,16 @@
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 
-from analytics_queries.telemetry import log_histogram, request_rollups, rows_by_day, slowest_calls
+from analytics_queries.telemetry import direct_rollups, rows_by_day
+from analytics_queries.telemetry.direct_rollups import ROLLUPS, Rollup
 from analytics_queries.telemetry.logs import LogFilter
 from control_api.live_logs.log_streams import Reader
 from control_api.live_logs.stream_records import FollowedRecords, RecordReader
-from storage_backends.column_store.interface import QueryResult
+from storage_backends.column_store.interface import ColumnStore, QueryResult
 from tests.control_api.management import test_telemetry as rows
 from tests.control_api.management.test_telemetry import EVENTS, RECORDS, SPANS, Telemetry
 
@@ -35,8 +37,21 @@ def request(minutes: float, **members: Any) -> dict[str, Any]:
     return {"type": "request", "timestamp": at(minutes), "service": "shop", "route": "/a", **members}
 
 
-async def test_steps_of_any_range_and_length_add_up(telemetry: Telemetry) -> None:
-    """Rollups by hour and minute and the rows at both ends, against the requests themselves."""
+@pytest.fixture(params=["direct", "planned"])
+def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Whether rollups are read as tables of their own. Otherwise the engine finds out that it may use them."""
+    monkeypatch.setattr(direct_rollups, "_found", WeakKeyDictionary())
+    if request.param == "planned":
+        monkeypatch.setattr(direct_rollups, "_find", find_none)
+    return str(request.param)
+
+
+async def find_none(store: ColumnStore) -> frozenset[Rollup]:
+    return frozenset()
+
+
+async def test_steps_of_any_range_and_length_add_up(telemetry: Telemetry, reading: str) -> None:
+    """Rollups by day, hour and minute and the rows at both ends, against the requests themselves."""
     sent = [
         (minutes + 0.5 / (number + 1), number % 3 == 0, 10.0 * (number + 1))
         for number, minutes in enumerate(
@@ -69,6 +84,7 @@ async def test_steps_of_any_range_and_length_add_up(telemetry: Telemetry) -> Non
             if within:
                 longest = max(ms for _, _, ms in within)
                 assert series["latency"]["p99_ms"] == pytest.approx(longest, rel=0.25)
+    assert await direct_rollups.direct_rollups(telemetry.store) == (ROLLUPS if reading == "direct" else set())
     assert (await telemetry.read(f"services/other/series?{between(0, 60)}"))["points"] == []
 
 
@@ -76,13 +92,14 @@ async def test_whole_hours_and_minutes_are_read_from_rollups(
     telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The engine reads the rows, without an error, if an expression differs from that of the rollup."""
+    monkeypatch.setattr(direct_rollups, "_found", WeakKeyDictionary())
+    monkeypatch.setattr(direct_rollups, "_find", find_none)
     await telemetry.insert(EVENTS, [request(minutes, type="log") for minutes in (1, 2)])
     await telemetry.insert(EVENTS, [request(minutes, duration_ms=1.0) for minutes in (1, 2)])
     await telemetry.insert(SPANS, [rows.span(1, SpanKind="Server", Timestamp=at(1))])
     await telemetry.insert(RECORDS, [rows.record(Body="hello", Timestamp=at(1))])
-    forced = f"{request_rollups.READ_ROLLUPS}, force_optimize_projection = 1"
-    for module in (request_rollups, slowest_calls, log_histogram):
-        monkeypatch.setattr(module, "READ_ROLLUPS", forced)
+    forced = f"{direct_rollups._READ_ROLLUPS}, force_optimize_projection = 1"
+    monkeypatch.setattr(direct_rollups, "_READ_ROLLUPS", forced)
     for path in (
         "services?",
         "services/shop/series?step=1m&",
@@ -111,7 +128,7 @@ async def test_the_list_has_a_trend_that_adds_up(telemetry: Telemetry) -> None:
     assert [each["trend"] for each in await telemetry.read(f"services?{between(0, 1800)}")] == [[], []]
 
 
-async def test_calls_are_counted_by_route_and_statement(telemetry: Telemetry) -> None:
+async def test_calls_are_counted_by_route_and_statement(telemetry: Telemetry, reading: str) -> None:
     statement = {"db.system": "postgresql", "db.query.text": "SELECT 1"}
     await telemetry.insert(
         EVENTS,
@@ -145,13 +162,17 @@ async def test_calls_are_counted_by_route_and_statement(telemetry: Telemetry) ->
         ],
     )
 
-    async def calls(path: str) -> list[tuple[Any, ...]]:
-        found = await telemetry.read(f"{path}{between(0.5, 119.75)}")
+    async def calls(path: str, begin: float = 0.5) -> list[tuple[Any, ...]]:
+        found = await telemetry.read(f"{path}{between(begin, 119.75)}")
         return [(each["service"], each["kind"], each["name"], each["calls"]) for each in found["calls"]]
 
     routes = [("shop", "request", "/b", 1), ("shop", "request", "/a", 4)]
     routes += [("shop", "job", "Mail", 1), ("api", "request", "GET /c", 1)]
-    assert await calls("routes?") == routes
+    # Hours and rows; days, hours and rows; only rows.
+    assert await calls("routes?") == await calls("routes?", -4000) == routes
+    assert sorted(await calls("routes?", 61)) == sorted(
+        [*routes[:1], ("shop", "request", "/a", 3), *routes[2:]]
+    )
     assert await calls("routes?sort=calls&limit=1&") == routes[1:2]
     assert (await calls("routes?sort=errors&"))[0] == routes[0]
     assert await calls("routes?service=api&") == routes[3:]
@@ -165,7 +186,7 @@ async def test_calls_are_counted_by_route_and_statement(telemetry: Telemetry) ->
     assert cut["calls"][0]["latency"]["p95_ms"] == pytest.approx(1000, rel=0.02)
 
 
-async def test_log_records_are_counted_by_severity(telemetry: Telemetry) -> None:
+async def test_log_records_are_counted_by_severity(telemetry: Telemetry, reading: str) -> None:
     record = {"ServiceName": "api", "SeverityText": "INFO", "SeverityNumber": 9, "Body": "hello world"}
     await telemetry.insert(
         RECORDS,

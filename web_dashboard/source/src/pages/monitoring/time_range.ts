@@ -62,6 +62,6 @@ export function alignPoints<P extends { at: string }, V>(times: number[], points
 export function trendTimes(range: TimeRange, steps: number, isAhead: boolean): number[] {
   const ahead = isAhead && range.name !== undefined ? 600 : 0;
   const seconds = Math.ceil(((range.end - range.begin) / 1000 + ahead) / steps);
-  const unit = seconds < 3600 ? 60 : 3600;
+  const unit = seconds < 1800 ? 60 : 3600;
   return stepTimes(range.begin, range.end, Math.ceil(seconds / unit) * unit);
 }

@@ -1,0 +1,168 @@
+"""Reads rollups as tables of their own.
+
+A rollup is a projection (decision 50). The engine notices by itself that it may answer a query from one, but looks at
+each projection of each part for that, which is most of the time of a short read (decision 53). So statements are
+written about the table, as the engine wants them, and changed here to read the rollup itself once all parts have it.
+"""
+
+import re
+from collections.abc import Sequence
+from time import monotonic
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from analytics_queries.telemetry.limited_sql import LIMITS, USE_PROJECTIONS, query_limited
+from storage_backends.column_store.interface import ColumnStore, QueryRefused
+from storage_backends.sql_files import read_statements
+
+_SQL = read_statements(__file__)
+_LOOK_AGAIN_S = 60.0
+_COMMENTS = re.compile(r"^\s*--.*\n", re.MULTILINE)
+_SPACES = re.compile(r"\s+")
+
+# With the engine's default of the second one, it would not recognize the expressions of rollups.
+_READ_ROLLUPS = f"{USE_PROJECTIONS}, optimize_functions_to_subcolumns = 0"
+# With the engine's default, a rollup and its table could not be read by one query: they have the same name.
+_READ_DIRECTLY = ", enable_shared_storage_snapshot_in_query = 0"
+
+_QUANTILES = "quantilesDDStateIf(0.01, 0.5, 0.95, 0.99)"
+_SPAN_MS = "least(greatest(divide(Duration, 1000000.), 0.000001), 1000000000.)"
+# Expressions of statements, and the columns of rollups that have them. The engine names a column by its expression.
+_KEYS = {
+    **{
+        f"{function}({time})": f"`{function}({time})`"
+        for function in ("toStartOfMinute", "toStartOfHour", "toDate")
+        for time in ("timestamp", "Timestamp")
+    },
+    "multiIf(type = 'request', substringUTF8(if(notEmpty(route), route, name), 1, 500), "
+    "type = 'job', substringUTF8(name, 1, 500), "
+    "type = 'query', substringUTF8(if(notEmpty(title), title, name), 1, 500), '')": (
+        "`multiIf(equals(type, 'request'), substringUTF8(if(notEmpty(route), route, name), 1, 500), "
+        "equals(type, 'job'), substringUTF8(name, 1, 500), "
+        "equals(type, 'query'), substringUTF8(if(notEmpty(title), title, name), 1, 500), '')`"
+    ),
+    "multiIf(SpanKind IN ('Server', 'Consumer'), substringUTF8(SpanName, 1, 500), SpanKind = 'Client' "
+    "AND (notEmpty(SpanAttributes['db.system.name']) OR notEmpty(SpanAttributes['db.system'])), "
+    "substringUTF8(multiIf(notEmpty(SpanAttributes['db.query.text']), SpanAttributes['db.query.text'], "
+    "notEmpty(SpanAttributes['db.statement']), SpanAttributes['db.statement'], SpanName), 1, 500), '')": (
+        "`multiIf(in(SpanKind, ('Server', 'Consumer')), substringUTF8(SpanName, 1, 500), "
+        "and(equals(SpanKind, 'Client'), or(notEmpty(arrayElement(SpanAttributes, 'db.system.name')), "
+        "notEmpty(arrayElement(SpanAttributes, 'db.system')))), "
+        "substringUTF8(multiIf(notEmpty(arrayElement(SpanAttributes, 'db.query.text')), "
+        "arrayElement(SpanAttributes, 'db.query.text'), notEmpty(arrayElement(SpanAttributes, 'db.statement')), "
+        "arrayElement(SpanAttributes, 'db.statement'), SpanName), 1, 500), '')`"
+    ),
+}
+_FIGURES = {
+    "count()": "countMerge(`count()`)",
+    "countIf(ifNull(status_code, 0) >= 500 OR severity IN ('error', 'critical'))": (
+        "countIfMerge(`countIf(or(greaterOrEquals(ifNull(status_code, 0), 500), "
+        "in(severity, ('error', 'critical'))))`)"
+    ),
+    "countIf(StatusCode = 'Error')": "countIfMerge(`countIf(equals(StatusCode, 'Error'))`)",
+    "sum(least(greatest(ifNull(duration_ms, 0), 0), 1e9))": (
+        "sumMerge(`sum(least(greatest(ifNull(duration_ms, 0), 0), 1000000000.))`)"
+    ),
+    "sum(least(greatest(Duration / 1e6, 0), 1e9))": (
+        "sumMerge(`sum(least(greatest(divide(Duration, 1000000.), 0), 1000000000.))`)"
+    ),
+    f"{_QUANTILES}(least(greatest(ifNull(duration_ms, 0), 0.000001), 1e9), isNotNull(duration_ms))": (
+        f"quantilesDDStateIfMerge(0.01, 0.5, 0.95, 0.99)(`{_QUANTILES}"
+        "(least(greatest(ifNull(duration_ms, 0), 0.000001), 1000000000.), isNotNull(duration_ms))`)"
+    ),
+    **{
+        f"{_QUANTILES}(least(greatest(Duration / 1e6, 0.000001), 1e9), SpanKind IN ({kinds}))": (
+            f"quantilesDDStateIfMerge(0.01, 0.5, 0.95, 0.99)(`{_QUANTILES}({_SPAN_MS}, in(SpanKind, ({kinds})))`)"
+        )
+        for kinds in ("'Server', 'Consumer'", "'Server', 'Consumer', 'Client'")
+    },
+}
+_COLUMNS = {**_KEYS, **_FIGURES}
+_KNOWN_COLUMNS = {text.split("`")[1] for text in _COLUMNS.values()}
+_EXPRESSIONS = re.compile("|".join(map(re.escape, sorted(_COLUMNS, key=len, reverse=True))))
+
+
+class Rollup(NamedTuple):
+    """A projection that sums up the rows of a table."""
+
+    table: str
+    name: str
+
+
+class Source(NamedTuple):
+    """A statement about the rows of a table, and the rollup that has the same; None: none has."""
+
+    text: str
+    rollup: Rollup | None = None
+
+
+_UNITS = ("minute", "hour", "day")
+ROLLUPS = frozenset(
+    {
+        *(
+            Rollup(table, f"{what}_by_{unit}")
+            for table in ("telemetry_events", "otel_traces")
+            for what, units in (("requests", _UNITS), ("calls", _UNITS[1:]))
+            for unit in units
+        ),
+        Rollup("otel_logs", "records_by_minute"),
+    }
+)
+_found: WeakKeyDictionary[ColumnStore, tuple[float, frozenset[Rollup]]] = WeakKeyDictionary()
+
+
+async def direct_rollups(store: ColumnStore) -> frozenset[Rollup]:
+    """Return the rollups that can be read directly: all parts of their table have them.
+
+    Parts that were stored before a rollup was introduced get it in the background. Replicated tables have none. What
+    was found holds for a minute: parts lose no rollup while Pharos runs. Raises `StorageUnavailable`.
+    """
+    looked, found = _found.get(store, (0.0, frozenset[Rollup]()))
+    if monotonic() - looked > _LOOK_AGAIN_S or store not in _found:
+        found = await _find(store)
+        _found[store] = (monotonic(), found)
+    return found
+
+
+async def _find(store: ColumnStore) -> frozenset[Rollup]:
+    parameters = {"tables": sorted({rollup.table for rollup in ROLLUPS})}
+    try:
+        rows = (await query_limited(store, _SQL["complete"] + LIMITS, parameters)).rows
+        complete = {Rollup(*row) for row in rows} & ROLLUPS
+        columns = {rollup: await _read_columns(store, rollup) for rollup in sorted(complete)}
+    except QueryRefused:
+        # A server need not allow its users to read projections.
+        return frozenset()
+    # Another version of the engine may name them differently.
+    return frozenset(rollup for rollup, names in columns.items() if names <= _KNOWN_COLUMNS)
+
+
+async def _read_columns(store: ColumnStore, rollup: Rollup) -> set[str]:
+    """Return the names of the columns that are expressions."""
+    rows = (await query_limited(store, f"DESCRIBE TABLE {_name(rollup)}{LIMITS}", {}, _READ_DIRECTLY)).rows
+    return {row[0] for row in rows if not row[0].isidentifier()}
+
+
+def _name(rollup: Rollup) -> str:
+    return f"mergeTreeProjection('pharos', '{rollup.table}', '{rollup.name}')"
+
+
+def read_directly(text: str, rollup: Rollup) -> str:
+    """Return the statement about the rows of a table changed to one about the rollup. It must have the expressions of
+    the projection."""
+    plain = _SPACES.sub(" ", _COMMENTS.sub("", text)).replace("( ", "(").replace(" )", ")")
+    changed = _EXPRESSIONS.sub(lambda match: _COLUMNS[match[0]], plain)
+    return changed.replace(f"FROM pharos.{rollup.table}", f"FROM {_name(rollup)}")
+
+
+def join_sources(sources: Sequence[Source], question: str, direct: frozenset[Rollup]) -> tuple[str, str]:
+    """Return the text of a question about the rows of all sources, which it calls `sources`, and its settings. Rollups
+    in `direct` are read directly."""
+    arms = [
+        source.text if source.rollup not in direct else read_directly(source.text, source.rollup)
+        for source in sources
+    ]
+    union = "\nUNION ALL\n".join(arms)
+    is_planned = any(source.rollup and source.rollup not in direct for source in sources)
+    settings = _READ_DIRECTLY + (_READ_ROLLUPS if is_planned else "")
+    return f"WITH sources AS\n(\n{union}\n)\n{question}{LIMITS}", settings
