@@ -32,6 +32,39 @@ class Condition:
     values: tuple[str, ...]
 
 
+_PARTS = "multiSearchAnyCaseInsensitiveUTF8({}, {{{}_part:Array(String)}})"
+_COLUMNS: Mapping[str, tuple[str, str]] = {
+    **{
+        name: (f"{name} IN {{{name}:Array(String)}}", _PARTS.format(name, name))
+        for name in DIMENSIONS
+        if name not in ("page", "event")
+    },
+    "page": (
+        "hasAny(pages, {page:Array(String)}) OR hasAny(other_pages, {page:Array(String)})",
+        f"arrayExists(each -> {_PARTS.format('each', 'page')}, arrayConcat(pages, other_pages))",
+    ),
+    "event": (
+        "hasAny(action_names, {event:Array(String)})",
+        f"arrayExists(each -> {_PARTS.format('each', 'event')}, action_names)",
+    ),
+}
+"""What is true of a visit that has one of the values, or a value with one of the texts in it, in SQL."""
+
+
+def filter_visits(sql: str, conditions: Sequence[Condition]) -> str:
+    """Return the query with these conditions in place of `{conditions}`.
+
+    Others are left out, since the engine looks at each of them.
+    """
+    clauses = [
+        f"({_COLUMNS[each.dimension][bool(suffix)]}) = {{{each.dimension}{suffix}_wanted:Bool}}"
+        for each in conditions
+        for suffix in [_suffix(each)]
+        if each.values
+    ]
+    return sql.replace("{conditions}", " AND ".join(clauses) or "true")
+
+
 def condition_parameters(conditions: Sequence[Condition]) -> Mapping[str, Any]:
     """Return the SQL parameters. A dimension has at most one condition on its values and one on texts in them."""
     parameters: dict[str, Any] = {}
@@ -40,7 +73,11 @@ def condition_parameters(conditions: Sequence[Condition]) -> Mapping[str, Any]:
             parameters[f"{dimension}{suffix}"] = []
             parameters[f"{dimension}{suffix}_wanted"] = True
     for condition in conditions:
-        suffix = "_part" if condition.operator.startswith("contains") else ""
+        suffix = _suffix(condition)
         parameters[f"{condition.dimension}{suffix}"] = list(condition.values)
         parameters[f"{condition.dimension}{suffix}_wanted"] = not condition.operator.endswith("_not")
     return parameters
+
+
+def _suffix(condition: Condition) -> str:
+    return "_part" if condition.operator.startswith("contains") else ""

@@ -7,6 +7,7 @@ from datetime import date
 from typing import Any
 
 from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
+from analytics_queries.visit_analysis.conditions import filter_visits
 from analytics_queries.visit_analysis.request import AnalysisRequest, whole_days
 from analytics_queries.visit_analysis.stored_days import read_stored_conversions, stored_days
 from analytics_queries.visits.calendar_days import Period
@@ -38,7 +39,11 @@ async def goal_conversions(
             rows += await read_stored_conversions(store, request, list(stored), runs)
     others = {day: run for day, run in runs.items() if day in period.days and day not in stored}
     if others:
-        rows += (await query_limited(store, _SQL, request.parameters(period, others))).rows
+        rows += (
+            await query_limited(
+                store, filter_visits(_SQL, request.conditions), request.parameters(period, others)
+            )
+        ).rows
     visitors = sum(figures.visitors for figures in stored.values())
     found: dict[str, dict[str, Conversions]] = {"goal_event": {}, "goal_path": {}}
     for kind, name, people, number, money in rows:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import date
 
 from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
+from analytics_queries.visit_analysis.conditions import filter_visits
 from analytics_queries.visit_analysis.request import AnalysisRequest, whole_days
 from analytics_queries.visit_analysis.stored_days import stored_days
 from analytics_queries.visits.calendar_days import Period
@@ -24,5 +25,9 @@ async def daily_figures(
     others = {day: run for day, run in runs.items() if day in period.days and day not in stored}
     if not others:
         return stored
-    rows = (await query_limited(store, _SQL, request.parameters(period, others))).rows
+    rows = (
+        await query_limited(
+            store, filter_visits(_SQL, request.conditions), request.parameters(period, others)
+        )
+    ).rows
     return {**stored, **{day: Figures(*(int(value) for value in row)) for day, *row in rows}}

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import date
 
 from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
+from analytics_queries.visit_analysis.conditions import filter_visits
 from analytics_queries.visit_analysis.request import AnalysisRequest
 from analytics_queries.visits.calendar_days import Period
 from analytics_queries.visits.period_figures import Figures
@@ -17,5 +18,7 @@ async def hourly_figures(
 ) -> Mapping[int, Figures]:
     """Return the figures, without conversions, by hours since the period began; empty hours are left out. Raises
     `StorageUnavailable`."""
-    rows = (await query_limited(store, _SQL, request.parameters(period, runs))).rows
+    rows = (
+        await query_limited(store, filter_visits(_SQL, request.conditions), request.parameters(period, runs))
+    ).rows
     return {int(hour): Figures(*(int(value) for value in row)) for hour, *row in rows}

@@ -5,6 +5,7 @@ from datetime import date
 from pathlib import Path
 
 from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
+from analytics_queries.visit_analysis.conditions import filter_visits
 from analytics_queries.visit_analysis.request import AnalysisRequest
 from analytics_queries.visits.calendar_days import Period, utc_days_of
 from analytics_queries.visits.site_report import Speed
@@ -19,7 +20,9 @@ async def page_speed(
     store: ColumnStore, request: AnalysisRequest, period: Period, runs: Mapping[date, int]
 ) -> Mapping[str, Speed]:
     """Return the 75th percentiles by metric. Raises `StorageUnavailable`."""
-    rows = (await query_limited(store, _SQL, request.parameters(period, runs))).rows
+    rows = (
+        await query_limited(store, filter_visits(_SQL, request.conditions), request.parameters(period, runs))
+    ).rows
     return {metric: Speed(float(p75), int(samples)) for metric, samples, p75 in rows}
 
 
@@ -36,6 +39,8 @@ async def speed_of_pages(
         "limit": most * _METRICS,
     }
     found: dict[str, dict[str, Speed]] = {}
-    for path, metric, samples, p75 in (await query_limited(store, _OF_PAGES, parameters)).rows:
+    for path, metric, samples, p75 in (
+        await query_limited(store, filter_visits(_OF_PAGES, request.conditions), parameters)
+    ).rows:
         found.setdefault(path, {})[metric] = Speed(float(p75), int(samples))
     return dict(list(found.items())[:most])

@@ -10,6 +10,8 @@ from analytics_queries.visits.calendar_days import Period, day_of, days_between,
 from pipeline_contracts.times import to_epoch_ms
 
 _DAY = timedelta(days=1)
+# Rollups may have been checked for another request, which was made a little later.
+_MARGIN = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,8 @@ class AnalysisRequest:
     conditions: Sequence[Condition] = ()
     goal_events: Sequence[str] = ()
     goal_paths: Sequence[str] = ()
+    now: datetime | None = None
+    """When it is asked, so that days that are not over are looked for only where these are stored."""
 
     def parameters(self, period: Period, runs: Mapping[date, int]) -> dict[str, Any]:
         """Return the SQL parameters for reading the rollups of those days of a period that `runs` has."""
@@ -36,7 +40,11 @@ class AnalysisRequest:
             "end_ms": to_epoch_ms(period.end),
             "goal_events": list(self.goal_events),
             "goal_paths": list(self.goal_paths),
+            "has_past": self.now is None or any(self._may_be_over(day, self.now) for day in days),
         }
+
+    def _may_be_over(self, day: date, now: datetime) -> bool:
+        return start_of_day(day + _DAY, self.timezone) <= now + _MARGIN
 
 
 def whole_days(period: Period, timezone: str) -> Sequence[date]:

@@ -6,6 +6,7 @@ from datetime import date
 from typing import Any, Literal, get_args
 
 from analytics_queries.telemetry.limited_sql import query_limited, read_limited_statements
+from analytics_queries.visit_analysis.conditions import filter_visits
 from analytics_queries.visit_analysis.request import AnalysisRequest
 from analytics_queries.visits.calendar_days import Period
 from analytics_queries.visits.site_report import Entry
@@ -81,6 +82,7 @@ async def entries_of_list(
         statement, parameters["column"] = "visit_list", _COLUMNS[name]
     elif name in _ACTIONS:
         statement, parameters["action"] = "action_list", _ACTIONS[name]
-    rows = (await query_limited(store, _SQL[statement], parameters)).rows
+    sql = filter_visits(_SQL[statement], request.conditions)
+    rows = (await query_limited(store, sql, parameters)).rows
     entries = [Entry(entry, int(visitors), int(number)) for entry, visitors, number, _ in rows]
     return EntriesOfList(entries, int(rows[0][3]) if rows else 0)

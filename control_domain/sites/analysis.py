@@ -60,7 +60,9 @@ class VisitAnalysis:
         # Several goals may count the same event or path.
         events = dict.fromkeys(goal.event for goal in self.goals if goal.event is not None)
         paths = dict.fromkeys(goal.path for goal in self.goals if goal.path is not None)
-        return AnalysisRequest(self.site.id, self.site.timezone, self.conditions, tuple(events), tuple(paths))
+        return AnalysisRequest(
+            self.site.id, self.site.timezone, self.conditions, tuple(events), tuple(paths), self.now
+        )
 
     def read_period(self) -> Period:
         """Return the period. Raises `InvalidInput`."""
