@@ -9,6 +9,8 @@ from pipeline_contracts.times import from_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_statements(__file__)
+# Mostly the first one has some.
+_OTLP = ("spans", "log_records", "sums", "gauges", "histograms")
 
 
 async def find_received(
@@ -22,11 +24,9 @@ async def find_received(
 
     Raises `StorageUnavailable`.
     """
-    parameters = {"environments": list(environments), "sites": list(sites)}
-    used = (
-        {"sites": parameters["sites"]}
-        if what == "pageviews"
-        else {"environments": parameters["environments"]}
-    )
-    rows = (await query_limited(store, _SQL[what], used)).rows
-    return from_epoch_ms(rows[0][0]) if rows else None
+    parameters = {"sites": list(sites)} if what == "pageviews" else {"environments": list(environments)}
+    for name in _OTLP if what == "otlp" else (what,):
+        rows = (await query_limited(store, _SQL[name], parameters)).rows
+        if rows:
+            return from_epoch_ms(rows[0][0])
+    return None

@@ -7,20 +7,34 @@ FROM pharos.telemetry_events
 WHERE environment_id IN {environments:Array(String)}
 LIMIT 1;
 
--- name: otlp
-SELECT toUnixTimestamp64Milli(received_at) AS received_ms
-FROM
-(
-    SELECT ReceivedAt AS received_at FROM pharos.otel_traces WHERE EnvironmentId IN {environments:Array(String)} LIMIT 1
-    UNION ALL
-    SELECT ReceivedAt AS received_at FROM pharos.otel_logs WHERE EnvironmentId IN {environments:Array(String)} LIMIT 1
-    UNION ALL
-    SELECT ReceivedAt AS received_at FROM pharos.otel_metrics_sum WHERE EnvironmentId IN {environments:Array(String)} LIMIT 1
-    UNION ALL
-    SELECT ReceivedAt AS received_at FROM pharos.otel_metrics_gauge WHERE EnvironmentId IN {environments:Array(String)} LIMIT 1
-    UNION ALL
-    SELECT ReceivedAt AS received_at FROM pharos.otel_metrics_histogram WHERE EnvironmentId IN {environments:Array(String)} LIMIT 1
-)
+-- name: spans
+SELECT toUnixTimestamp64Milli(ReceivedAt) AS received_ms
+FROM pharos.otel_traces
+WHERE EnvironmentId IN {environments:Array(String)}
+LIMIT 1;
+
+-- name: log_records
+SELECT toUnixTimestamp64Milli(ReceivedAt) AS received_ms
+FROM pharos.otel_logs
+WHERE EnvironmentId IN {environments:Array(String)}
+LIMIT 1;
+
+-- name: sums
+SELECT toUnixTimestamp64Milli(ReceivedAt) AS received_ms
+FROM pharos.otel_metrics_sum
+WHERE EnvironmentId IN {environments:Array(String)}
+LIMIT 1;
+
+-- name: gauges
+SELECT toUnixTimestamp64Milli(ReceivedAt) AS received_ms
+FROM pharos.otel_metrics_gauge
+WHERE EnvironmentId IN {environments:Array(String)}
+LIMIT 1;
+
+-- name: histograms
+SELECT toUnixTimestamp64Milli(ReceivedAt) AS received_ms
+FROM pharos.otel_metrics_histogram
+WHERE EnvironmentId IN {environments:Array(String)}
 LIMIT 1;
 
 -- name: pageviews

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal, get_args
 
-from analytics_queries.telemetry.limited_sql import query_limited, read_limited_statements
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_statements, run_together
 from analytics_queries.visit_analysis.conditions import filter_visits
 from analytics_queries.visit_analysis.request import AnalysisRequest
 from analytics_queries.visits.calendar_days import Period
@@ -55,34 +55,61 @@ class EntriesOfList:
     total: int
 
 
-async def entries_of_list(
+async def entries_of_lists(
     store: ColumnStore,
     request: AnalysisRequest,
     period: Period,
     runs: Mapping[date, int],
-    name: ListName,
+    names: Sequence[ListName],
     search: str,
     limit: int,
-) -> EntriesOfList:
-    """Return up to `limit` entries of the list whose names contain `search`, in any case.
+) -> Mapping[ListName, EntriesOfList]:
+    """Return up to `limit` entries of each list whose names contain `search`, in any case.
 
     Raises `StorageUnavailable`.
     """
     parameters: dict[str, Any] = request.parameters(period, runs)
     is_filtered = bool(request.conditions)
     parameters |= {
-        "list": name,
         "search": search,
         "limit": limit,
         "is_counted": is_filtered,
         "list_runs": [] if is_filtered else parameters["runs"],
     }
+    of_visits = [name for name in names if name in _COLUMNS]
+    others = [name for name in names if name not in _COLUMNS]
+    reads = [_read_list(store, request, name, parameters) for name in others]
+    if of_visits:
+        reads.append(_read_visit_lists(store, request, of_visits, parameters))
+    rows = [row for part in await run_together(*reads) for row in part]
+    found: dict[ListName, EntriesOfList] = {}
+    for name in names:
+        of_list = [row for row in rows if row[0] == name]
+        entries = [Entry(entry, int(visitors), int(number)) for _, entry, visitors, number, _ in of_list]
+        found[name] = EntriesOfList(entries, int(of_list[0][4]) if of_list else 0)
+    return found
+
+
+async def _read_visit_lists(
+    store: ColumnStore, request: AnalysisRequest, names: Sequence[ListName], parameters: Mapping[str, Any]
+) -> Sequence[Sequence[Any]]:
+    """Read the lists of columns of visits together: each visit is read once."""
+    columns = [_COLUMNS[name] for name in names]
+    lists = ", ".join(f"grouping({_COLUMNS[name]}) = 0, '{name}'" for name in names)
+    sql = filter_visits(_SQL["visit_lists"], request.conditions)
+    sql = sql.replace("{list}", f"multiIf({lists}, '')")
+    # The columns that a group does not have are empty.
+    sql = sql.replace("{entry}", f"concat({', '.join(f'toString({column})' for column in columns)}, '')")
+    sql = sql.replace("{grouping_sets}", ", ".join(f"({column})" for column in columns))
+    return (await query_limited(store, sql, {**parameters, "lists": list(names)})).rows
+
+
+async def _read_list(
+    store: ColumnStore, request: AnalysisRequest, name: ListName, parameters: Mapping[str, Any]
+) -> Sequence[Sequence[Any]]:
+    asked = {**parameters, "list": name}
     statement = "page_list"
-    if name in _COLUMNS:
-        statement, parameters["column"] = "visit_list", _COLUMNS[name]
-    elif name in _ACTIONS:
-        statement, parameters["action"] = "action_list", _ACTIONS[name]
-    sql = filter_visits(_SQL[statement], request.conditions)
-    rows = (await query_limited(store, sql, parameters)).rows
-    entries = [Entry(entry, int(visitors), int(number)) for entry, visitors, number, _ in rows]
-    return EntriesOfList(entries, int(rows[0][3]) if rows else 0)
+    if name in _ACTIONS:
+        statement, asked["action"] = "action_list", _ACTIONS[name]
+    rows = (await query_limited(store, filter_visits(_SQL[statement], request.conditions), asked)).rows
+    return [(name, *row) for row in rows]

@@ -1,9 +1,10 @@
--- Statements of `visit_lists.py`: the entries of one list, those with the most visitors first, and how many entries it has.
+-- Statements of `visit_lists.py`: the entries of lists, those with the most visitors first, and how many entries it has.
 -- `visitors` are pairs of a visit's visitor and a day, `number` page views, visits or events. Lists of all visits of days that
 -- are over are stored (`list_runs`); otherwise (`is_counted`) and for open days they are counted from the visits.
 
--- name: visit_list
--- Visits that started in the period, by a column.
+-- name: visit_lists
+-- Visits that started in the period, by each of the columns in `{grouping_sets}`. `{list}` and `{entry}` stand for the list and
+-- the entry of a group.
 WITH
     stored AS
     (
@@ -22,27 +23,27 @@ WITH
         FROM stored
         WHERE {conditions}
     )
-SELECT name, visitors, number, count() OVER () AS total
+SELECT list, name, visitors, number, count() OVER (PARTITION BY list) AS total
 FROM
 (
-    SELECT name, sum(part_visitors) AS visitors, sum(part_number) AS number
+    SELECT list, name, sum(part_visitors) AS visitors, sum(part_number) AS number
     FROM
     (
-        SELECT name, visitors AS part_visitors, number AS part_number
+        SELECT toString(list) AS list, name, visitors AS part_visitors, number AS part_number
         FROM pharos.visit_day_lists
         WHERE site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {list_runs:Array(UInt64)}
-            AND list = {list:String}
+            AND list IN {lists:Array(String)}
         UNION ALL
-        SELECT toString({column:Identifier}), countIf(is_single) + uniqExactIf(visitor, NOT is_single), count()
+        SELECT {list}, {entry}, countIf(is_single) + uniqExactIf(visitor, NOT is_single), count()
         FROM visits
         WHERE is_start
-        GROUP BY {column:Identifier}
+        GROUP BY GROUPING SETS ({grouping_sets})
     )
     WHERE name != '' AND (empty({search:String}) OR positionCaseInsensitiveUTF8(name, {search:String}) > 0)
-    GROUP BY name
+    GROUP BY list, name
 )
-ORDER BY visitors DESC, name
-LIMIT {limit:UInt32};
+ORDER BY list, visitors DESC, name
+LIMIT {limit:UInt32} BY list;
 
 -- name: page_list
 -- Page views by path.

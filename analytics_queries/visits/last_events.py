@@ -7,18 +7,23 @@ from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_sql
 
 _SQL = read_sql(__file__)
-# Events are kept for years: all events are read only for sites without recent ones.
-_RECENT = timedelta(days=7)
+_DAY = timedelta(days=1)
+# Events are kept for years: more are read only for sites without recent ones.
+_RECENT_DAYS = (1, 7)
 _EVER = date(1970, 1, 1)
 
 
 async def last_events(store: ColumnStore, site_ids: Sequence[int], now: datetime) -> Mapping[int, datetime]:
     """Return the times by site ID; sites without events are left out. Raises `StorageUnavailable`."""
     found: dict[int, datetime] = {}
-    for since in ((now - _RECENT).date(), _EVER):
-        # An event is received at most a day after it happened, so the newest recent event is the newest of all.
+    for since in (*((now - _DAY * days).date() for days in _RECENT_DAYS), _EVER):
         missing = [site_id for site_id in site_ids if site_id not in found]
         if missing:
             rows = (await store.query(_SQL, {"site_ids": missing, "since": since})).rows
-            found.update((site_id, received_at) for site_id, received_at in rows)
+            # An event is received at most a day after it happened: none that happened earlier was received later.
+            found.update(
+                (site_id, received_at)
+                for site_id, received_at in rows
+                if since == _EVER or received_at.date() > since
+            )
     return found

@@ -12,7 +12,7 @@ from analytics_queries.visit_analysis.hourly_figures import hourly_figures
 from analytics_queries.visit_analysis.page_speed import page_speed, speed_of_pages
 from analytics_queries.visit_analysis.recent_rollups import RecentRollups
 from analytics_queries.visit_analysis.request import AnalysisRequest
-from analytics_queries.visit_analysis.visit_lists import ListName, entries_of_list
+from analytics_queries.visit_analysis.visit_lists import ListName, entries_of_lists
 from analytics_queries.visits.calendar_days import Period
 from analytics_queries.visits.period_figures import Figures
 from control_domain.sites.analysis_query import (
@@ -106,12 +106,10 @@ class VisitAnalysis:
         """Return up to `limit` entries of each list. Raises `InvalidInput` and `StorageUnavailable`."""
         period, runs = await self._read_rollups()
         request = self._request
-        found = await run_together(
-            *(entries_of_list(self.store, request, period, runs, name, search, limit) for name in names)
-        )
+        found = await entries_of_lists(self.store, request, period, runs, names, search, limit)
         return {
             "period": describe_period(period),
-            "lists": {name: describe_list(name, each) for name, each in zip(names, found, strict=True)},
+            "lists": {name: describe_list(name, found[name]) for name in names},
         }
 
     async def conversions(self) -> ConversionsDocument:
