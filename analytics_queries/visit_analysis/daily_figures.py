@@ -3,15 +3,17 @@
 from collections.abc import Mapping
 from datetime import date
 
-from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
+from analytics_queries.telemetry.limited_sql import LIMITS, query_limited
 from analytics_queries.visit_analysis.conditions import filter_visits
 from analytics_queries.visit_analysis.request import AnalysisRequest, whole_days
 from analytics_queries.visit_analysis.stored_days import stored_days
 from analytics_queries.visits.calendar_days import Period
 from analytics_queries.visits.period_figures import Figures
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_statements
 
-_SQL = read_limited_sql(__file__)
+_SQL = read_statements(__file__)
+_UNCUT = date(1970, 1, 1)
 
 
 async def daily_figures(
@@ -25,9 +27,12 @@ async def daily_figures(
     others = {day: run for day, run in runs.items() if day in period.days and day not in stored}
     if not others:
         return stored
-    rows = (
-        await query_limited(
-            store, filter_visits(_SQL, request.conditions), request.parameters(period, others)
-        )
-    ).rows
+    # Of today there is nothing later than its end, unless the period is compared with.
+    cut = _UNCUT if request.now is not None and period.end >= request.now else period.last
+    parts = [
+        name for name, any_day in (("whole_days", set(others) - {cut}), ("cut_day", cut in others)) if any_day
+    ]
+    sql = _SQL["visits"] + "\n" + "\nUNION ALL\n".join(_SQL[name] for name in parts) + LIMITS
+    parameters = {**request.parameters(period, others), "cut": cut}
+    rows = (await query_limited(store, filter_visits(sql, request.conditions), parameters)).rows
     return {**stored, **{day: Figures(*(int(value) for value in row)) for day, *row in rows}}

@@ -1,6 +1,9 @@
--- How many page views, visitors, visits and conversions did a site have on each day from `first` to `last`, of the last one
--- only before `end_ms`? `visitors` of a day are distinct; `judged` are the visits that count for bounce and duration: with a
--- condition on pages those that entered on such a page.
+-- Statements of `daily_figures.py`, which joins `visits` and one or both of the others: how many page views, visitors, visits and
+-- conversions did a site have on each day from `first` to `last`? Of the day `cut` only what was before `end_ms` counts; 1970-01-01:
+-- of none. `visitors` of a day are distinct; `judged` are the visits that count for bounce and duration: with a condition on pages
+-- those that entered on such a page.
+
+-- name: visits
 WITH
     stored AS
     (
@@ -18,7 +21,9 @@ WITH
         SELECT *
         FROM stored
         WHERE {conditions}
-    )
+    );
+
+-- name: whole_days
 SELECT
     day,
     sum(views) AS pageviews,
@@ -42,11 +47,12 @@ FROM
                 OR (notEmpty({goal_events:Array(String)}) AND hasAny(action_names, {goal_events:Array(String)}))
                 AS is_converted
     FROM visits
-    WHERE day < {last:Date}
+    WHERE day != {cut:Date}
 )
-GROUP BY day
-UNION ALL
--- The last day: what was before its end.
+GROUP BY day;
+
+-- name: cut_day
+-- The day that is cut: what was before its end.
 SELECT
     day,
     sum(views_before),
@@ -73,6 +79,6 @@ FROM
                 action -> action.at < {end_ms:Int64} AND has({goal_events:Array(String)}, toString(action.name)), actions
             ) AS is_converted
     FROM visits
-    WHERE day = {last:Date}
+    WHERE day = {cut:Date}
 )
-GROUP BY day
+GROUP BY day;

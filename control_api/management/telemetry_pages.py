@@ -40,8 +40,8 @@ Since = Annotated[
     Duration | None,
     Meta(
         description=f"The last so many seconds, minutes, hours, days or weeks, up to {MAX_RANGE.days} days, instead of "
-        "`from` and `to`. Requests, calls and histograms begin with a whole minute; from `6h` on with a whole hour, and "
-        "from `14d` on with a whole day in UTC.",
+        "`from` and `to`. Requests, calls and histograms begin with a whole minute; from `6h` on with a whole "
+        "hour, and from `14d` on with a whole day in UTC.",
         examples=["15m", "1h", "7d"],
     ),
 ]
