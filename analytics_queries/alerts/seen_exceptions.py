@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from analytics_queries.telemetry.limited_sql import USE_PROJECTIONS, query_limited, read_limited_statements
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_statements
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.times import DAY_MS
 from storage_backends.column_store.interface import ColumnStore
@@ -79,7 +79,7 @@ async def find_new(store: ColumnStore, seen: Sequence[SeenGroup], after_ms: int)
     `StorageUnavailable`."""
     if not seen:
         return set()
-    rows = (await query_limited(store, _SQL["first"], _name(seen), USE_PROJECTIONS)).rows
+    rows = (await query_limited(store, _SQL["first"], _name(seen), uses_projections=True)).rows
     first = {(environment, group): first_ns for environment, group, first_ns in rows}
     # Exceptions may arrive in another order than they happened: only the time of storage is exact.
     maybe = [each for each in seen if first.get(each.key, each.first_ns) >= each.first_ns]

@@ -36,7 +36,8 @@ class UsualVisitors:
 
 async def events_of_days(store: ColumnStore, first: date) -> Mapping[int, Mapping[date, int]]:
     """Return the number of events of each site and day in UTC since `first`. Raises `StorageUnavailable`."""
-    rows = (await query_limited(store, _SQL["events_of_days"], {"first": first})).rows
+    sql = _SQL["events_of_days"]
+    rows = (await query_limited(store, sql, {"first": first}, uses_projections=True)).rows
     return {site: dict(zip(days, events, strict=True)) for site, days, events in rows}
 
 

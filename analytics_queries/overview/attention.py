@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from analytics_queries.telemetry.direct_rollups import Source, direct_rollups, join_sources
-from analytics_queries.telemetry.limited_sql import LIMITS, USE_PROJECTIONS, query_limited
+from analytics_queries.telemetry.direct_rollups import Source, query_sources
+from analytics_queries.telemetry.limited_sql import LIMITS, query_limited
 from analytics_queries.telemetry.request_rollups import find_rollup
 from analytics_queries.telemetry.time_range import to_nanoseconds
 from storage_backends.column_store.interface import ColumnStore
@@ -98,7 +98,7 @@ async def first_seen(store: ColumnStore, groups: Sequence[SeenException]) -> Map
         "environments": sorted({each.environment for each in groups}),
         "groups": sorted({each.group for each in groups}),
     }
-    rows = (await query_limited(store, _SQL["first_seen"] + LIMITS, parameters, USE_PROJECTIONS)).rows
+    rows = (await query_limited(store, _SQL["first_seen"] + LIMITS, parameters, uses_projections=True)).rows
     return {(environment, group): first for environment, group, first in rows}
 
 
@@ -146,8 +146,7 @@ async def _services(
         Source(_SQL[f"{signal}_{unit}"], find_rollup("requests", signal, unit))
         for signal in ("event", "span")
     ]
-    sql, settings = join_sources(sources, _SQL["services"], await direct_rollups(store))
-    rows = (await query_limited(store, sql, parameters, settings)).rows
+    rows = (await query_sources(store, sources, _SQL["services"], parameters)).rows
     return {
         (environment, service): ServiceLoad(requests, errors, p95 if p95 == p95 else None)
         for environment, service, requests, errors, p95 in rows

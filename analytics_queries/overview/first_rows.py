@@ -9,7 +9,7 @@ from pipeline_contracts.times import from_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_statements(__file__)
-# Mostly the first one has some.
+# The ones that most accounts have come first.
 _OTLP = ("spans", "log_records", "sums", "gauges", "histograms")
 
 

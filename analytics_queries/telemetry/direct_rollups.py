@@ -1,27 +1,31 @@
 """Reads rollups as tables of their own.
 
-A rollup is a projection (decision 50). The engine notices by itself that it may answer a query from one, but looks at
-each projection of each part for that, which is most of the time of a short read (decision 53). So statements are
-written about the table, as the engine wants them, and changed here to read the rollup itself once all parts have it.
+A rollup is a projection (decision 50). The engine can answer a query from a projection, but checks each projection of
+each part first, which takes most of a short read (decision 53). Statements are written for the table. Once all parts
+have the projection, they are rewritten to read it directly.
 """
 
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from analytics_queries.telemetry.limited_sql import LIMITS, USE_PROJECTIONS, query_limited
-from storage_backends.column_store.interface import ColumnStore, QueryRefused
+from analytics_queries.telemetry.limited_sql import LIMITS, query_limited
+from pipeline_contracts.errors import StorageUnavailable
+from storage_backends.column_store.interface import ColumnStore, QueryRefused, QueryResult
 from storage_backends.sql_files import read_statements
 
+logger = logging.getLogger(__name__)
+
 _SQL = read_statements(__file__)
-_LOOK_AGAIN_S = 60.0
+_REFRESH_SECONDS = 60.0
 _COMMENTS = re.compile(r"^\s*--.*\n", re.MULTILINE)
 _SPACES = re.compile(r"\s+")
 
-# With the engine's default of the second one, it would not recognize the expressions of rollups.
-_READ_ROLLUPS = f"{USE_PROJECTIONS}, optimize_functions_to_subcolumns = 0"
+# With the engine's default, it does not recognize the expressions of rollups.
+_READ_ROLLUPS = ", optimize_functions_to_subcolumns = 0"
 # With the engine's default, a rollup and its table could not be read by one query: they have the same name.
 _READ_DIRECTLY = ", enable_shared_storage_snapshot_in_query = 0"
 
@@ -83,14 +87,14 @@ _EXPRESSIONS = re.compile("|".join(map(re.escape, sorted(_COLUMNS, key=len, reve
 
 
 class Rollup(NamedTuple):
-    """A projection that sums up the rows of a table."""
+    """A projection that aggregates the rows of a table."""
 
     table: str
     name: str
 
 
 class Source(NamedTuple):
-    """A statement about the rows of a table, and the rollup that has the same; None: none has."""
+    """A SELECT about the rows of a table, and the rollup with the same result, or None."""
 
     text: str
     rollup: Rollup | None = None
@@ -114,11 +118,11 @@ _found: WeakKeyDictionary[ColumnStore, tuple[float, frozenset[Rollup]]] = WeakKe
 async def direct_rollups(store: ColumnStore) -> frozenset[Rollup]:
     """Return the rollups that can be read directly: all parts of their table have them.
 
-    Parts that were stored before a rollup was introduced get it in the background. Replicated tables have none. What
-    was found holds for a minute: parts lose no rollup while Pharos runs. Raises `StorageUnavailable`.
+    Parts that were stored before a rollup was introduced get it in the background. Replicated tables have none. The
+    result is cached for a minute: parts lose no rollup while Pharos runs.
     """
     looked, found = _found.get(store, (0.0, frozenset[Rollup]()))
-    if monotonic() - looked > _LOOK_AGAIN_S or store not in _found:
+    if monotonic() - looked > _REFRESH_SECONDS or store not in _found:
         found = await _find(store)
         _found[store] = (monotonic(), found)
     return found
@@ -130,8 +134,9 @@ async def _find(store: ColumnStore) -> frozenset[Rollup]:
         rows = (await query_limited(store, _SQL["complete"] + LIMITS, parameters)).rows
         complete = {Rollup(*row) for row in rows} & ROLLUPS
         columns = {rollup: await _read_columns(store, rollup) for rollup in sorted(complete)}
-    except QueryRefused:
-        # A server need not allow its users to read projections.
+    except (QueryRefused, StorageUnavailable) as error:
+        # A server need not allow its users to read projections or system tables. If it is away, the read itself fails.
+        logger.info("rollups are not read directly: %s", error)
         return frozenset()
     # Another version of the engine may name them differently.
     return frozenset(rollup for rollup, names in columns.items() if names <= _KNOWN_COLUMNS)
@@ -139,7 +144,9 @@ async def _find(store: ColumnStore) -> frozenset[Rollup]:
 
 async def _read_columns(store: ColumnStore, rollup: Rollup) -> set[str]:
     """Return the names of the columns that are expressions."""
-    rows = (await query_limited(store, f"DESCRIBE TABLE {_name(rollup)}{LIMITS}", {}, _READ_DIRECTLY)).rows
+    name = _name(rollup)
+    await query_limited(store, f"SELECT 1 FROM {name} LIMIT 1{LIMITS}", {}, _READ_DIRECTLY)
+    rows = (await query_limited(store, f"DESCRIBE TABLE {name}{LIMITS}", {}, _READ_DIRECTLY)).rows
     return {row[0] for row in rows if not row[0].isidentifier()}
 
 
@@ -155,14 +162,17 @@ def read_directly(text: str, rollup: Rollup) -> str:
     return changed.replace(f"FROM pharos.{rollup.table}", f"FROM {_name(rollup)}")
 
 
-def join_sources(sources: Sequence[Source], question: str, direct: frozenset[Rollup]) -> tuple[str, str]:
-    """Return the text of a question about the rows of all sources, which it calls `sources`, and its settings. Rollups
-    in `direct` are read directly."""
+async def query_sources(
+    store: ColumnStore, sources: Sequence[Source], question: str, parameters: Mapping[str, Any]
+) -> QueryResult:
+    """Run a question about the rows of all sources, which it calls `sources`. Raises `StorageUnavailable`."""
+    direct = await direct_rollups(store)
     arms = [
         source.text if source.rollup not in direct else read_directly(source.text, source.rollup)
         for source in sources
     ]
-    union = "\nUNION ALL\n".join(arms)
     is_planned = any(source.rollup and source.rollup not in direct for source in sources)
+    union = "\nUNION ALL\n".join(arms)
+    sql = f"WITH sources AS\n(\n{union}\n)\n{question}{LIMITS}"
     settings = _READ_DIRECTLY + (_READ_ROLLUPS if is_planned else "")
-    return f"WITH sources AS\n(\n{union}\n)\n{question}{LIMITS}", settings
+    return await query_limited(store, sql, parameters, settings, uses_projections=is_planned)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from analytics_queries.telemetry.events import LONGEST_NAME
-from analytics_queries.telemetry.limited_sql import USE_PROJECTIONS, query_limited, read_limited_statements
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_statements
 from analytics_queries.telemetry.time_range import TimeRange
 from storage_backends.column_store.interface import ColumnStore
 
@@ -85,7 +85,7 @@ async def group_times(
     if not groups:
         return {}
     parameters = {"environment": environment_id, "groups": list(groups)}
-    rows = (await query_limited(store, _SQL["times"], parameters, USE_PROJECTIONS)).rows
+    rows = (await query_limited(store, _SQL["times"], parameters, uses_projections=True)).rows
     return {group: GroupTimes(first, last) for group, first, last in rows}
 
 

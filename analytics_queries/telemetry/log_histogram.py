@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import NamedTuple
 
-from analytics_queries.telemetry.direct_rollups import Rollup, Source, direct_rollups, join_sources
-from analytics_queries.telemetry.limited_sql import query_limited
+from analytics_queries.telemetry.direct_rollups import Rollup, Source, query_sources
 from analytics_queries.telemetry.logs import LogFilter
 from analytics_queries.telemetry.metric_series import MAX_STEPS
 from analytics_queries.telemetry.request_rollups import RolledUpRange, roll_up
@@ -44,7 +43,6 @@ async def log_histogram(
         for signal, rollup in _ROLLUPS.items()
         for unit in rolled_up.sources
     ]
-    sql, settings = join_sources(sources, _SQL["histogram"], await direct_rollups(store))
     parameters = {
         "environment": environment_id,
         **rolled_up.parameters,
@@ -53,7 +51,7 @@ async def log_histogram(
         "step_s": step_s,
         "limit": (MAX_STEPS + 2) * _SEVERITIES,
     }
-    rows = (await query_limited(store, sql, parameters, settings=settings)).rows
+    rows = (await query_sources(store, sources, _SQL["histogram"], parameters)).rows
     return [CountedRecords(*row) for row in rows]
 
 

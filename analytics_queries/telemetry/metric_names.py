@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from analytics_queries.telemetry.events import LONGEST_NAME, LONGEST_TEXT
-from analytics_queries.telemetry.limited_sql import USE_PROJECTIONS, query_limited, read_limited_sql
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
 from analytics_queries.telemetry.time_range import TimeRange
 from storage_backends.column_store.interface import ColumnStore
 
@@ -87,6 +87,6 @@ async def metric_names(
     return [
         NamedMetric(found, table, last_seen, unit, description, temporality == _DELTA, is_monotonic, services)
         for found, table, last_seen, unit, description, temporality, is_monotonic, services in (
-            await query_limited(store, _SQL, parameters, USE_PROJECTIONS)
+            await query_limited(store, _SQL, parameters, uses_projections=True)
         ).rows
     ]

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from analytics_queries.telemetry.direct_rollups import Rollup, Source, direct_rollups, join_sources
-from analytics_queries.telemetry.limited_sql import query_limited
+from analytics_queries.telemetry.direct_rollups import Rollup, Source, direct_rollups, query_sources
 from analytics_queries.telemetry.time_range import SECOND_NS, TimeRange, from_nanoseconds, microseconds_from
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_statements
@@ -101,9 +100,9 @@ def roll_up(
     None: one step. `has_minutes`, `has_days`: whether there are rollups by minute and by day."""
     minutes = _whole(within, _MINUTE_S if has_minutes else _HOUR_S)
     hours = _whole(within, _HOUR_S)
-    days = _whole(within, _DAY_S)
-    if not has_days or days[0] == days[1] or (step_s is not None and step_s % _DAY_S):
-        days = None
+    whole_days = _whole(within, _DAY_S)
+    fits_days = has_days and (step_s is None or step_s % _DAY_S == 0)
+    days = whole_days if fits_days and whole_days[0] < whole_days[1] else None
     if step_s is not None and step_s % _HOUR_S:
         hours = (minutes[1], minutes[1])
     if step_s is not None and step_s % _MINUTE_S:
@@ -157,14 +156,14 @@ async def request_series(
 ) -> tuple[RequestStep | None, Sequence[RequestStep]]:
     """Return the requests of a service in the whole range, None if there are none, and in each step that has any: up to
     `limit`. Raises `StorageUnavailable`."""
-    # A row more has the whole range.
+    # One more row: the whole range.
     parameters = {"services": [service], "limit": limit + 1}
     rows = await _ask(store, environment_id, within, step_s, "series", parameters)
-    total, *steps = [
+    found = [
         RequestStep(service, step, requests, errors, Percentiles(*map(finite, percentiles)))
         for _, step, requests, errors, percentiles in rows
-    ] or [None]
-    return total, [step for step in steps if step]
+    ]
+    return (found[0], found[1:]) if found else (None, [])
 
 
 async def _ask(
@@ -182,14 +181,13 @@ async def _ask(
         for signal in ("event", "span")
         for unit in rolled_up.sources
     ]
-    sql, settings = join_sources(sources, _SQL[question], direct)
     asked = {
         "environment": environment_id,
         **rolled_up.parameters,
         "step_s": _ONE_STEP_S if step_s is None else step_s,
         **parameters,
     }
-    return (await query_limited(store, sql, asked, settings)).rows
+    return (await query_sources(store, sources, _SQL[question], asked)).rows
 
 
 def find_rollup(what: str, signal: str, unit: str) -> Rollup | None:
@@ -198,7 +196,7 @@ def find_rollup(what: str, signal: str, unit: str) -> Rollup | None:
 
 
 def have_days(what: str, direct: frozenset[Rollup]) -> bool:
-    """Whether the rollups of `requests` or `calls` by day can be read."""
+    """Whether the daily rollups of `requests` or `calls` can be read directly."""
     return all(find_rollup(what, signal, "days") in direct for signal in _TABLES)
 
 

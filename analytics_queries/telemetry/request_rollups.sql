@@ -132,7 +132,7 @@ ORDER BY service, step
 LIMIT {limit:UInt32};
 
 -- name: series
--- The same of one service, first of the whole range.
+-- Figures of one service: first a row for the whole range, then one per step.
 SELECT
     grouping(step) AS is_whole, step, sum(requests) AS all_requests, sum(errors) AS all_errors,
     quantilesDDMerge(0.01, 0.5, 0.95, 0.99)(durations) AS percentiles

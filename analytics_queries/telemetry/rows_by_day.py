@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Literal, NamedTuple
 
-from analytics_queries.telemetry.limited_sql import USE_PROJECTIONS, query_limited, read_limited_sql
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
 from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_sql(__file__)
@@ -33,7 +33,7 @@ async def rows_by_day(
     for begin in range(0, len(environment_ids), _BATCH):
         parameters = {"environments": list(environment_ids[begin : begin + _BATCH]), "since": since}
         for environment_id, day, kind, stored in (
-            await query_limited(store, _SQL, parameters, USE_PROJECTIONS)
+            await query_limited(store, _SQL, parameters, uses_projections=True)
         ).rows:
             found[DayOfEnvironment(environment_id, day, kind)] = int(stored)
     return found

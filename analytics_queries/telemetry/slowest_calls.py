@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from analytics_queries.telemetry.direct_rollups import Source, direct_rollups, join_sources
-from analytics_queries.telemetry.limited_sql import query_limited
+from analytics_queries.telemetry.direct_rollups import Source, direct_rollups, query_sources
 from analytics_queries.telemetry.request_rollups import Percentiles, find_rollup, finite, have_days, roll_up
 from analytics_queries.telemetry.time_range import TimeRange
 from storage_backends.column_store.interface import ColumnStore
@@ -67,7 +66,7 @@ async def slowest_calls(
         "limit": limit,
     }
     if units == ["rows"]:
-        # The rows are read, whatever is asked of them: once.
+        # Only raw rows: they are read once, with the percentiles.
         asked = {**parameters, "calls": []}
         rows = (await _ask(store, units, "top_calls_with_percentiles", asked, suffix="_durations")).rows
     else:
@@ -112,5 +111,4 @@ async def _ask(
         for signal in ("event", "span")
         for unit in units
     ]
-    sql, settings = join_sources(sources, _SQL[question], await direct_rollups(store))
-    return await query_limited(store, sql, parameters, settings=settings)
+    return await query_sources(store, sources, _SQL[question], parameters)

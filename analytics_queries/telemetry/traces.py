@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from analytics_queries.telemetry.events import LONGEST_NAME
-from analytics_queries.telemetry.limited_sql import USE_PROJECTIONS, query_limited, read_limited_statements
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_statements
 from analytics_queries.telemetry.time_range import SECOND_NS, TimeRange
 from storage_backends.column_store.interface import ColumnStore
 
@@ -81,7 +81,7 @@ async def _find_first_start(
         "end_s": end_s,
         "rows_before": _ROWS_PER_TRACE * limit,
     }
-    rows = (await query_limited(store, _SQL["first_start"], parameters, USE_PROJECTIONS)).rows
+    rows = (await query_limited(store, _SQL["first_start"], parameters, uses_projections=True)).rows
     return int(rows[0][0]) if rows else None
 
 
@@ -121,7 +121,7 @@ async def _read_window(
         "longest_name": LONGEST_NAME,
         "limit": limit,
     }
-    return (await query_limited(store, _SQL["page"], parameters, USE_PROJECTIONS)).records()
+    return (await query_limited(store, _SQL["page"], parameters, uses_projections=True)).records()
 
 
 async def _without_earlier(
@@ -139,6 +139,8 @@ async def _without_earlier(
     }
     earlier = {
         row[0]
-        for row in (await query_limited(store, _SQL["started_before"], parameters, USE_PROJECTIONS)).rows
+        for row in (
+            await query_limited(store, _SQL["started_before"], parameters, uses_projections=True)
+        ).rows
     }
     return [row for row in rows if row["trace_id"] not in earlier]

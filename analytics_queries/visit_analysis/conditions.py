@@ -33,7 +33,7 @@ class Condition:
 
 
 _PARTS = "multiSearchAnyCaseInsensitiveUTF8({}, {{{}_part:Array(String)}})"
-_COLUMNS: Mapping[str, tuple[str, str]] = {
+_CLAUSES: Mapping[str, tuple[str, str]] = {
     **{
         name: (f"{name} IN {{{name}:Array(String)}}", _PARTS.format(name, name))
         for name in DIMENSIONS
@@ -48,21 +48,22 @@ _COLUMNS: Mapping[str, tuple[str, str]] = {
         f"arrayExists(each -> {_PARTS.format('each', 'event')}, action_names)",
     ),
 }
-"""What is true of a visit that has one of the values, or a value with one of the texts in it, in SQL."""
+"""SQL conditions by dimension: for `is`, and for `contains`."""
 
 
 def filter_visits(sql: str, conditions: Sequence[Condition]) -> str:
-    """Return the query with these conditions in place of `{conditions}`.
+    """Replace `{conditions}` in the query with the SQL of these conditions.
 
-    Others are left out, since the engine looks at each of them.
+    Dimensions without a condition are left out: the engine would spend time on planning them.
     """
-    clauses = [
-        f"({_COLUMNS[each.dimension][bool(suffix)]}) = {{{each.dimension}{suffix}_wanted:Bool}}"
-        for each in conditions
-        for suffix in [_suffix(each)]
-        if each.values
-    ]
+    clauses = [_clause(each) for each in conditions if each.values]
     return sql.replace("{conditions}", " AND ".join(clauses) or "true")
+
+
+def _clause(condition: Condition) -> str:
+    suffix = _suffix(condition)
+    of_values, of_parts = _CLAUSES[condition.dimension]
+    return f"({of_parts if suffix else of_values}) = {{{condition.dimension}{suffix}_wanted:Bool}}"
 
 
 def condition_parameters(conditions: Sequence[Condition]) -> Mapping[str, Any]:

@@ -13,7 +13,8 @@ from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_statements
 
 _SQL = read_statements(__file__)
-_UNCUT = date(1970, 1, 1)
+# No rollup is this old.
+_NO_DAY = date(1970, 1, 1)
 
 
 async def daily_figures(
@@ -27,10 +28,10 @@ async def daily_figures(
     others = {day: run for day, run in runs.items() if day in period.days and day not in stored}
     if not others:
         return stored
-    # Of today there is nothing later than its end, unless the period is compared with.
-    cut = _UNCUT if request.now is not None and period.end >= request.now else period.last
+    # The rollup of today ends at `now`, so that it needs no cut. The last day of a comparison period does.
+    cut = _NO_DAY if request.now is not None and period.end >= request.now else period.last
     parts = [
-        name for name, any_day in (("whole_days", set(others) - {cut}), ("cut_day", cut in others)) if any_day
+        name for name, any_day in (("uncut_days", set(others) - {cut}), ("cut_day", cut in others)) if any_day
     ]
     sql = _SQL["visits"] + "\n" + "\nUNION ALL\n".join(_SQL[name] for name in parts) + LIMITS
     parameters = {**request.parameters(period, others), "cut": cut}

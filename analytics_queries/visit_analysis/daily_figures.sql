@@ -1,7 +1,7 @@
 -- Statements of `daily_figures.py`, which joins `visits` and one or both of the others: how many page views, visitors, visits and
--- conversions did a site have on each day from `first` to `last`? Of the day `cut` only what was before `end_ms` counts; 1970-01-01:
--- of none. `visitors` of a day are distinct; `judged` are the visits that count for bounce and duration: with a condition on pages
--- those that entered on such a page.
+-- conversions did a site have on each day from `first` to `last`? Of the day `cut`, only events before `end_ms` count; if `cut` is
+-- 1970-01-01, all days count whole. `visitors` of a day are distinct; `judged` are the visits that count for bounce and duration:
+-- with a condition on pages those that entered on such a page.
 
 -- name: visits
 WITH
@@ -9,13 +9,14 @@ WITH
     (
         SELECT *, actions.name AS action_names
         FROM pharos.visit_days
-        WHERE {has_past:Bool} AND site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
+        WHERE {has_past:Bool} AND site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date}
+            AND run IN {runs:Array(UInt64)}
         UNION ALL
         SELECT *, actions.name AS action_names
         FROM pharos.open_visit_days
         WHERE site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
     ),
-    -- Those that the conditions of the request keep (`conditions.py`).
+    -- Visits that meet the conditions of the request (see `conditions.py`).
     visits AS
     (
         SELECT *
@@ -23,7 +24,7 @@ WITH
         WHERE {conditions}
     );
 
--- name: whole_days
+-- name: uncut_days
 SELECT
     day,
     sum(views) AS pageviews,
@@ -52,7 +53,7 @@ FROM
 GROUP BY day;
 
 -- name: cut_day
--- The day that is cut: what was before its end.
+-- The same of the day `cut`, from events before `end_ms`.
 SELECT
     day,
     sum(views_before),

@@ -10,8 +10,9 @@ from analytics_queries.visits.calendar_days import Period, day_of, days_between,
 from pipeline_contracts.times import to_epoch_ms
 
 _DAY = timedelta(days=1)
-# Rollups may have been checked for another request, which was made a little later.
-_MARGIN = timedelta(minutes=1)
+# Another request may have stored the rollup of today as that of a day that is over, just after midnight, while this one
+# waited: for less than a minute.
+_MARGIN = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class AnalysisRequest:
     goal_events: Sequence[str] = ()
     goal_paths: Sequence[str] = ()
     now: datetime | None = None
-    """When it is asked, so that days that are not over are looked for only where these are stored."""
+    """The time of the request, unless rollups may have later events. If no day of the period has ended, `visit_days` is
+    not read. None: both tables are read."""
 
     def parameters(self, period: Period, runs: Mapping[date, int]) -> dict[str, Any]:
         """Return the SQL parameters for reading the rollups of those days of a period that `runs` has."""

@@ -93,12 +93,12 @@ async def entries_of_lists(
 async def _read_visit_lists(
     store: ColumnStore, request: AnalysisRequest, names: Sequence[ListName], parameters: Mapping[str, Any]
 ) -> Sequence[Sequence[Any]]:
-    """Read the lists of columns of visits together: each visit is read once."""
+    """Read the lists that are columns of visits with one query, so that each visit is read once."""
     columns = [_COLUMNS[name] for name in names]
     lists = ", ".join(f"grouping({_COLUMNS[name]}) = 0, '{name}'" for name in names)
     sql = filter_visits(_SQL["visit_lists"], request.conditions)
     sql = sql.replace("{list}", f"multiIf({lists}, '')")
-    # The columns that a group does not have are empty.
+    # Columns that a row is not grouped by are empty strings.
     sql = sql.replace("{entry}", f"concat({', '.join(f'toString({column})' for column in columns)}, '')")
     sql = sql.replace("{grouping_sets}", ", ".join(f"({column})" for column in columns))
     return (await query_limited(store, sql, {**parameters, "lists": list(names)})).rows

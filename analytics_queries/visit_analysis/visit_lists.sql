@@ -1,22 +1,23 @@
--- Statements of `visit_lists.py`: the entries of lists, those with the most visitors first, and how many entries it has.
+-- Statements of `visit_lists.py`: the entries of lists, those with the most visitors first, and how many entries each list has.
 -- `visitors` are pairs of a visit's visitor and a day, `number` page views, visits or events. Lists of all visits of days that
 -- are over are stored (`list_runs`); otherwise (`is_counted`) and for open days they are counted from the visits.
 
 -- name: visit_lists
--- Visits that started in the period, by each of the columns in `{grouping_sets}`. `{list}` and `{entry}` stand for the list and
--- the entry of a group.
+-- Visits that started in the period, by each column of the grouping sets. The module inserts these, and the expressions for the
+-- list and the entry of a group.
 WITH
     stored AS
     (
         SELECT *, actions.name AS action_names
         FROM pharos.visit_days
-        WHERE {is_counted:Bool} AND {has_past:Bool} AND site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
+        WHERE {is_counted:Bool} AND {has_past:Bool} AND site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date}
+            AND run IN {runs:Array(UInt64)}
         UNION ALL
         SELECT *, actions.name AS action_names
         FROM pharos.open_visit_days
         WHERE site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
     ),
-    -- Those that the conditions of the request keep (`conditions.py`).
+    -- Visits that meet the conditions of the request (see `conditions.py`).
     visits AS
     (
         SELECT *
@@ -52,13 +53,14 @@ WITH
     (
         SELECT *, actions.name AS action_names
         FROM pharos.visit_days
-        WHERE {is_counted:Bool} AND {has_past:Bool} AND site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
+        WHERE {is_counted:Bool} AND {has_past:Bool} AND site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date}
+            AND run IN {runs:Array(UInt64)}
         UNION ALL
         SELECT *, actions.name AS action_names
         FROM pharos.open_visit_days
         WHERE site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
     ),
-    -- Those that the conditions of the request keep (`conditions.py`).
+    -- Visits that meet the conditions of the request (see `conditions.py`).
     visits AS
     (
         SELECT *
@@ -94,13 +96,14 @@ WITH
     (
         SELECT *, actions.name AS action_names
         FROM pharos.visit_days
-        WHERE {is_counted:Bool} AND {has_past:Bool} AND site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
+        WHERE {is_counted:Bool} AND {has_past:Bool} AND site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date}
+            AND run IN {runs:Array(UInt64)}
         UNION ALL
         SELECT *, actions.name AS action_names
         FROM pharos.open_visit_days
         WHERE site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
     ),
-    -- Those that the conditions of the request keep (`conditions.py`).
+    -- Visits that meet the conditions of the request (see `conditions.py`).
     visits AS
     (
         SELECT *

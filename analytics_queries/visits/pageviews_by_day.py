@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import NamedTuple
 
-from analytics_queries.telemetry.limited_sql import USE_PROJECTIONS, query_limited, read_limited_sql
+from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
 from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_sql(__file__)
@@ -29,6 +29,6 @@ async def pageviews_by_day(
     found: dict[DayOfSite, int] = {}
     for begin in range(0, len(site_ids), _BATCH):
         parameters = {"site_ids": list(site_ids[begin : begin + _BATCH]), "since": since}
-        for site_id, day, views in (await query_limited(store, _SQL, parameters, USE_PROJECTIONS)).rows:
+        for site_id, day, views in (await query_limited(store, _SQL, parameters)).rows:
             found[DayOfSite(site_id, day)] = int(views)
     return found

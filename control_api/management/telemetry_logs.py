@@ -28,7 +28,7 @@ from control_api.management.telemetry_pages import (
     Step,
     Text,
     Trace,
-    figures_range,
+    has_no_times,
     read_range_pages,
     read_store,
 )
@@ -44,7 +44,7 @@ from control_domain.telemetry.describe_log_histogram import (
     LogHistogramDocument,
     describe_histogram,
 )
-from control_domain.telemetry.time_ranges import CLOCK_AHEAD, read_step
+from control_domain.telemetry.time_ranges import CLOCK_AHEAD, read_step, whole_range
 from pipeline_contracts.errors import FieldError, InvalidInput
 
 operations = OperationRouter("Telemetry")
@@ -131,8 +131,9 @@ async def read_log_histogram(
     """
     exact = asked.read(HOUR, at.now, ahead=CLOCK_AHEAD)
     step_s = read_step(asked.step, exact) // 1000
-    within, _ = figures_range(asked, exact)
     filters = _read_filters(asked)
+    has_rollup = not filters.words and not filters.trace
+    within = whole_range(exact, largest_s=60) if has_rollup and has_no_times(asked) else exact
     store, environment = at.column_store, at.found.environment.public_id
     counted = await read_store(at, lambda: log_histogram(store, environment, within, filters, step_s))
     return describe_histogram(counted, step_s)

@@ -40,8 +40,8 @@ Since = Annotated[
     Duration | None,
     Meta(
         description=f"The last so many seconds, minutes, hours, days or weeks, up to {MAX_RANGE.days} days, instead of "
-        "`from` and `to`. Requests, calls and histograms begin with a whole minute; from `6h` on with a whole "
-        "hour, and from `14d` on with a whole day in UTC.",
+        "`from` and `to`. Requests and calls are counted from the beginning of a minute, from `12h` on of an "
+        "hour, and from `14d` on of a day in UTC.",
         examples=["15m", "1h", "7d"],
     ),
 ]
@@ -89,18 +89,22 @@ class RangeQuery(msgspec.Struct, kw_only=True):
 
 
 class FiguresRange(NamedTuple):
-    """The time range of figures."""
+    """The range that figures are read from, and the range of rates."""
 
     within: TimeRange
-    told: TimeRange
-    """The same up to now, which rates are computed from."""
+    elapsed: TimeRange
+    """The same range, but up to now."""
 
 
-def figures_range(query: "RangeQuery | RangePageQuery", within: TimeRange) -> FiguresRange:
-    """Return the range whose figures are read. One that ends now, without `from`, has whole minutes or hours."""
-    if query.from_ is not None or query.to is not None:
-        return FiguresRange(within, within)
-    whole = whole_range(within)
+def has_no_times(query: "RangeQuery | RangePageQuery") -> bool:
+    """Whether the range is given without `from` and `to`."""
+    return query.from_ is None and query.to is None
+
+
+def figures_range(within: TimeRange, *, is_whole: bool) -> FiguresRange:
+    """Return the range of figures; if it `is_whole`, a range that ends now is extended to whole minutes, hours or
+    days."""
+    whole = whole_range(within) if is_whole else within
     return FiguresRange(whole, TimeRange(whole.start, within.end))
 
 

@@ -5,7 +5,6 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from analytics_queries.telemetry.metric_series import MAX_STEPS
 from analytics_queries.telemetry.request_rollups import RequestStep, request_series
 from analytics_queries.telemetry.services import ServiceFigures, service_figures, service_trends
 from analytics_queries.telemetry.slowest_calls import CallSort, slowest_calls
@@ -17,6 +16,7 @@ from control_api.management.telemetry_pages import (
     Step,
     TrendSteps,
     figures_range,
+    has_no_times,
     read_range_pages,
     read_store,
 )
@@ -79,9 +79,10 @@ async def list_services(
     """
     # The range is what rates are computed from: it ends now.
     name = f"services of {at.found.environment.public_id}"
-    pages = read_range_pages(at, page, name, (str,), HOUR, ahead=timedelta(0))
-    after = None if pages.after is None else str(pages.after[0])
-    within, told = figures_range(page, pages.within)
+    pages = read_range_pages(at, page, name, (int, str), HOUR, ahead=timedelta(0))
+    after = None if pages.after is None else str(pages.after[1])
+    is_whole = has_no_times(page) if pages.after is None else bool(pages.after[0])
+    within, elapsed = figures_range(pages.within, is_whole=is_whole)
     store, environment = at.column_store, at.found.environment.public_id
     step_s = trend_step(pages.within, page.steps) if page.steps else 0
 
@@ -94,8 +95,8 @@ async def list_services(
 
     shown, trends, has_more = await read_store(at, read)
     return pages.answer(
-        [describe_service(each, told.seconds, trends.get(each.service, ()), step_s) for each in shown],
-        [shown[-1].service] if has_more else None,
+        [describe_service(each, elapsed.seconds, trends.get(each.service, ()), step_s) for each in shown],
+        [int(is_whole), shown[-1].service] if has_more else None,
     )
 
 
@@ -110,17 +111,22 @@ async def read_service_series(
     """
     exact = asked.read(HOUR, at.now)
     step_s = read_step(asked.step, exact) // 1000
-    within, told = figures_range(asked, exact)
+    within, elapsed = figures_range(exact, is_whole=has_no_times(asked))
     service = "" if at.text("service") == _UNNAMED else at.text("service")
     store, environment = at.column_store, at.found.environment.public_id
 
     total, steps = await read_store(
         at,
         lambda: request_series(
-            store, environment, within, service=service, step_s=step_s, limit=MAX_STEPS + 2
+            store,
+            environment,
+            within,
+            service=service,
+            step_s=step_s,
+            limit=int(within.seconds) // step_s + 2,
         ),
     )
-    return describe_service_series(service, told, step_s, total, steps)
+    return describe_service_series(service, elapsed, step_s, total, steps)
 
 
 @operations.get("/v1/environments/{environment}/routes")
@@ -144,7 +150,8 @@ async def list_queries(at: _Read, asked: Annotated[CallsQuery, query(CallsQuery)
 
 
 async def _read_calls(at: At[DeployTarget], asked: CallsQuery, *, are_queries: bool) -> CallsDocument:
-    within, told = figures_range(asked, asked.read(HOUR, at.now))
+    exact = asked.read(HOUR, at.now)
+    within, elapsed = figures_range(exact, is_whole=has_no_times(asked))
     store, environment = at.column_store, at.found.environment.public_id
     found, all_calls = await read_store(
         at,
@@ -158,4 +165,4 @@ async def _read_calls(at: At[DeployTarget], asked: CallsQuery, *, are_queries: b
             limit=asked.limit,
         ),
     )
-    return describe_calls(found, all_calls, told.seconds)
+    return describe_calls(found, all_calls, elapsed.seconds)

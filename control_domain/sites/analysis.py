@@ -10,7 +10,7 @@ from analytics_queries.visit_analysis.conversions import goal_conversions
 from analytics_queries.visit_analysis.daily_figures import daily_figures
 from analytics_queries.visit_analysis.hourly_figures import hourly_figures
 from analytics_queries.visit_analysis.page_speed import page_speed, speed_of_pages
-from analytics_queries.visit_analysis.recent_rollups import RecentRollups
+from analytics_queries.visit_analysis.recent_rollups import CheckedRollups, RecentRollups
 from analytics_queries.visit_analysis.request import AnalysisRequest
 from analytics_queries.visit_analysis.visit_lists import ListName, entries_of_lists
 from analytics_queries.visits.calendar_days import Period
@@ -55,13 +55,18 @@ class VisitAnalysis:
     choice: PeriodChoice
     now: datetime
 
-    @property
-    def _request(self) -> AnalysisRequest:
+    def _make_request(self, checked: CheckedRollups) -> AnalysisRequest:
         # Several goals may count the same event or path.
         events = dict.fromkeys(goal.event for goal in self.goals if goal.event is not None)
         paths = dict.fromkeys(goal.path for goal in self.goals if goal.path is not None)
         return AnalysisRequest(
-            self.site.id, self.site.timezone, self.conditions, tuple(events), tuple(paths), self.now
+            self.site.id,
+            self.site.timezone,
+            self.conditions,
+            tuple(events),
+            tuple(paths),
+            # Rollups that were checked for a later request may have later events.
+            self.now if checked.now <= self.now else None,
         )
 
     def read_period(self) -> Period:
@@ -78,7 +83,7 @@ class VisitAnalysis:
         days = sorted({*period.days, *(before.days if before else ())})
         checked = await self.rollups.check(self.store, self.site.id, timezone, days, self.now)
         periods = [period] if before is None else [period, before]
-        found = await run_together(*(self._read_figures(each, chosen, checked.runs) for each in periods))
+        found = await run_together(*(self._read_figures(each, chosen, checked) for each in periods))
         current, series = found[0]
         previous, previous_series = found[1] if before is not None else (None, list[FiguresOfInterval]())
         return {
@@ -92,9 +97,9 @@ class VisitAnalysis:
         }
 
     async def _read_figures(
-        self, period: Period, interval: Interval, runs: Mapping[date, int]
+        self, period: Period, interval: Interval, checked: CheckedRollups
     ) -> tuple[Figures, list[FiguresOfInterval]]:
-        request = self._request
+        request, runs = self._make_request(checked), checked.runs
         by_day = await daily_figures(self.store, request, period, runs)
         total = sum(by_day.values(), Figures())
         if interval == "day":
@@ -104,8 +109,7 @@ class VisitAnalysis:
 
     async def lists(self, names: Sequence[ListName], search: str, limit: int) -> ListsDocument:
         """Return up to `limit` entries of each list. Raises `InvalidInput` and `StorageUnavailable`."""
-        period, runs = await self._read_rollups()
-        request = self._request
+        period, request, runs = await self._read_rollups()
         found = await entries_of_lists(self.store, request, period, runs, names, search, limit)
         return {
             "period": describe_period(period),
@@ -114,14 +118,13 @@ class VisitAnalysis:
 
     async def conversions(self) -> ConversionsDocument:
         """Return the goals. Raises `InvalidInput` and `StorageUnavailable`."""
-        period, runs = await self._read_rollups()
-        found = await goal_conversions(self.store, self._request, period, runs)
+        period, request, runs = await self._read_rollups()
+        found = await goal_conversions(self.store, request, period, runs)
         return {"period": describe_period(period), "goals": describe_goals(self.goals, found)}
 
     async def page_speed(self, *, by_page: bool) -> PageSpeedDocument:
         """Return the Web Vitals, also of pages if `by_page`. Raises `InvalidInput` and `StorageUnavailable`."""
-        period, runs = await self._read_rollups()
-        request = self._request
+        period, request, runs = await self._read_rollups()
         found = await page_speed(self.store, request, period, runs)
         pages = await speed_of_pages(self.store, request, period, runs, SPEED_PAGES) if by_page else {}
         return {
@@ -133,9 +136,9 @@ class VisitAnalysis:
             ],
         }
 
-    async def _read_rollups(self) -> tuple[Period, Mapping[date, int]]:
+    async def _read_rollups(self) -> tuple[Period, AnalysisRequest, Mapping[date, int]]:
         period = self.read_period()
         checked = await self.rollups.check(
             self.store, self.site.id, self.site.timezone, period.days, self.now
         )
-        return period, checked.runs
+        return period, self._make_request(checked), checked.runs

@@ -151,9 +151,11 @@ def format_step(step: int, step_s: int) -> str:
 
 
 def _describe_point(each: RequestStep, within: TimeRange, step_s: int) -> ServicePoint:
-    # The first and the last step may be cut.
+    # The first and the last step may be cut. Requests of later steps come from clocks that are ahead.
     begin = max(within.start, each.step * step_s * SECOND_NS)
-    end = min(within.end, (each.step + 1) * step_s * SECOND_NS)
+    end = (each.step + 1) * step_s * SECOND_NS
+    if begin < within.end:
+        end = min(within.end, end)
     return {
         "at": format_step(each.step, step_s),
         "requests": each.requests,

@@ -21,8 +21,8 @@ _DETAIL = "Correct the query parameters below and send the request again."
 # Steps that people read off a clock. A series has at most so many of them if the caller names none.
 _STEP_SECONDS = (10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
 _DEFAULT_STEPS = 120
-# From how many seconds on a range that ends now has whole units of how many seconds.
-_WHOLE_UNITS = ((14 * 86_400, 86_400), (6 * 3600, 3600), (0, 60))
+# Least length and unit in seconds: a range that ends now is extended to whole units.
+_WHOLE_UNITS = ((14 * 86_400, 86_400), (12 * 3600, 3600), (0, 60))
 
 
 def read_duration(text: str) -> timedelta | None:
@@ -85,13 +85,14 @@ def read_step(step: str | None, within: TimeRange) -> int:
     return seconds * 1000
 
 
-def whole_range(within: TimeRange) -> TimeRange:
-    """Return a range that ends now, from the beginning of its first minute to the end of its last one; for a range of
-    six hours or more, of hours, and of 14 days or more, of UTC days.
+def whole_range(within: TimeRange, *, largest_s: int = 86_400) -> TimeRange:
+    """Extend a range that ends now to whole minutes; from 12 hours to whole hours, from 14 days to whole UTC days, if
+    these are at most `largest_s` seconds.
 
-    Rollups have whole minutes, hours and days. All that is later than now was sent by a clock that is ahead.
+    Rollups have these units. Rows that are later than now come from senders whose clocks are ahead.
     """
-    unit = next(unit for least, unit in _WHOLE_UNITS if within.seconds >= least) * SECOND_NS
+    units = (unit for least, unit in _WHOLE_UNITS if within.seconds >= least and unit <= largest_s)
+    unit = next(units) * SECOND_NS
     return TimeRange(within.start // unit * unit, -(-within.end // unit) * unit)
 
 

@@ -3,10 +3,9 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from urllib.parse import quote
 
-_HOURS = {"1h": 1, "24h": 24, "30d": 720}
+_RANGES = ("1h", "24h", "30d")
 _LISTS = "names=sources,pages,countries,devices&limit=9"
 
 
@@ -20,19 +19,17 @@ class DashboardPage:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the pages show: IDs, and when the stored rows end."""
+    """What the pages show."""
 
     project: str
     environment: str
     site: int
     trace: str
     group: str
-    ends_at: datetime
 
     def range(self, name: str) -> str:
-        """Return the parameters of a range, as the pages send one that was chosen on a chart."""
-        begin = self.ends_at - timedelta(hours=_HOURS[name])
-        return f"from={quote(begin.isoformat())}&to={quote(self.ends_at.isoformat())}"
+        """Return the parameters of a range, as the pages send one of these."""
+        return f"since={name}"
 
 
 def dashboard_pages(shown: Shown) -> list[DashboardPage]:
@@ -40,7 +37,7 @@ def dashboard_pages(shown: Shown) -> list[DashboardPage]:
     return [
         *_overview(),
         *_analytics(shown),
-        *(page for name in _HOURS for page in _monitoring(shown, name)),
+        *(page for name in _RANGES for page in _monitoring(shown, name)),
         DashboardPage(
             "monitoring: trace",
             ["projects?limit=100", f"environments/{shown.environment}/traces/{shown.trace}"],

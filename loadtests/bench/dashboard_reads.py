@@ -5,7 +5,6 @@ import asyncio
 import json
 import tempfile
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
@@ -46,7 +45,6 @@ async def measure_dashboard_reads(progress: Progress, length: RunLength) -> list
             site,
             samples["trace"],
             samples["group"],
-            datetime.now(UTC),
         )
         # The next start writes it again, with its own address.
         (folder / "credentials.json").unlink()

@@ -1,5 +1,5 @@
--- Rollups of requests and calls by day, for ranges of weeks, and one part for each past day (decision 53). Projections as in
--- 0012_request_rollups; only `analytics_queries/telemetry/direct_rollups.py` reads those by day.
+-- Rollups of requests and calls by day, for ranges of weeks; and the parts of each past day are merged into one (decision 53).
+-- Projections as in 0012_request_rollups; only `analytics_queries/telemetry/direct_rollups.py` reads those by day.
 ALTER TABLE pharos.telemetry_events ADD PROJECTION IF NOT EXISTS requests_by_day
 (
     SELECT
@@ -69,19 +69,45 @@ ALTER TABLE pharos.otel_traces ADD PROJECTION IF NOT EXISTS calls_by_day
             '')
 );
 
--- The parts of a day of receipt are merged into one six hours after the last of them: planning a read costs time for each part,
--- and projections of few parts have fewer rows. The engine would wait for 25 of its threads to be idle.
-ALTER TABLE pharos.telemetry_events MODIFY SETTING min_age_to_force_merge_seconds = 21600, min_age_to_force_merge_on_partition_only = 1, number_of_free_entries_in_pool_to_execute_optimize_entire_partition = 2;
-ALTER TABLE pharos.otel_traces MODIFY SETTING min_age_to_force_merge_seconds = 21600, min_age_to_force_merge_on_partition_only = 1, number_of_free_entries_in_pool_to_execute_optimize_entire_partition = 2;
-ALTER TABLE pharos.otel_traces_trace_id_ts MODIFY SETTING min_age_to_force_merge_seconds = 21600, min_age_to_force_merge_on_partition_only = 1, number_of_free_entries_in_pool_to_execute_optimize_entire_partition = 2;
-ALTER TABLE pharos.otel_logs MODIFY SETTING min_age_to_force_merge_seconds = 21600, min_age_to_force_merge_on_partition_only = 1, number_of_free_entries_in_pool_to_execute_optimize_entire_partition = 2;
-ALTER TABLE pharos.exceptions MODIFY SETTING min_age_to_force_merge_seconds = 21600, min_age_to_force_merge_on_partition_only = 1, number_of_free_entries_in_pool_to_execute_optimize_entire_partition = 2;
-ALTER TABLE pharos.otel_metrics_gauge MODIFY SETTING min_age_to_force_merge_seconds = 21600, min_age_to_force_merge_on_partition_only = 1, number_of_free_entries_in_pool_to_execute_optimize_entire_partition = 2;
-ALTER TABLE pharos.otel_metrics_sum MODIFY SETTING min_age_to_force_merge_seconds = 21600, min_age_to_force_merge_on_partition_only = 1, number_of_free_entries_in_pool_to_execute_optimize_entire_partition = 2;
-ALTER TABLE pharos.otel_metrics_histogram MODIFY SETTING min_age_to_force_merge_seconds = 21600, min_age_to_force_merge_on_partition_only = 1, number_of_free_entries_in_pool_to_execute_optimize_entire_partition = 2;
-ALTER TABLE pharos.otel_metrics_exponential_histogram MODIFY SETTING min_age_to_force_merge_seconds = 21600, min_age_to_force_merge_on_partition_only = 1, number_of_free_entries_in_pool_to_execute_optimize_entire_partition = 2;
-ALTER TABLE pharos.otel_metrics_summary MODIFY SETTING min_age_to_force_merge_seconds = 21600, min_age_to_force_merge_on_partition_only = 1, number_of_free_entries_in_pool_to_execute_optimize_entire_partition = 2;
+-- The parts of one day of receipt are merged into one when the newest is six hours old: each part adds time to the planning of a
+-- read. Some versions of the engine do this only while 25 threads of its pool are idle.
+ALTER TABLE pharos.telemetry_events
+    MODIFY SETTING min_age_to_force_merge_seconds = 21600, min_age_to_force_merge_on_partition_only = 1,
+    number_of_free_entries_in_pool_to_execute_optimize_entire_partition = 2;
+ALTER TABLE pharos.otel_traces
+    MODIFY SETTING min_age_to_force_merge_seconds = 21600, min_age_to_force_merge_on_partition_only = 1,
+    number_of_free_entries_in_pool_to_execute_optimize_entire_partition = 2;
+ALTER TABLE pharos.otel_traces_trace_id_ts
+    MODIFY SETTING min_age_to_force_merge_seconds = 21600, min_age_to_force_merge_on_partition_only = 1,
+    number_of_free_entries_in_pool_to_execute_optimize_entire_partition = 2;
+ALTER TABLE pharos.otel_logs
+    MODIFY SETTING min_age_to_force_merge_seconds = 21600, min_age_to_force_merge_on_partition_only = 1,
+    number_of_free_entries_in_pool_to_execute_optimize_entire_partition = 2;
+ALTER TABLE pharos.exceptions
+    MODIFY SETTING min_age_to_force_merge_seconds = 21600, min_age_to_force_merge_on_partition_only = 1,
+    number_of_free_entries_in_pool_to_execute_optimize_entire_partition = 2;
+ALTER TABLE pharos.otel_metrics_gauge
+    MODIFY SETTING min_age_to_force_merge_seconds = 21600, min_age_to_force_merge_on_partition_only = 1,
+    number_of_free_entries_in_pool_to_execute_optimize_entire_partition = 2;
+ALTER TABLE pharos.otel_metrics_sum
+    MODIFY SETTING min_age_to_force_merge_seconds = 21600, min_age_to_force_merge_on_partition_only = 1,
+    number_of_free_entries_in_pool_to_execute_optimize_entire_partition = 2;
+ALTER TABLE pharos.otel_metrics_histogram
+    MODIFY SETTING min_age_to_force_merge_seconds = 21600, min_age_to_force_merge_on_partition_only = 1,
+    number_of_free_entries_in_pool_to_execute_optimize_entire_partition = 2;
+ALTER TABLE pharos.otel_metrics_exponential_histogram
+    MODIFY SETTING min_age_to_force_merge_seconds = 21600, min_age_to_force_merge_on_partition_only = 1,
+    number_of_free_entries_in_pool_to_execute_optimize_entire_partition = 2;
+ALTER TABLE pharos.otel_metrics_summary
+    MODIFY SETTING min_age_to_force_merge_seconds = 21600, min_age_to_force_merge_on_partition_only = 1,
+    number_of_free_entries_in_pool_to_execute_optimize_entire_partition = 2;
 
--- Last: a later statement about the same table would wait until they are built.
-ALTER TABLE pharos.telemetry_events MATERIALIZE PROJECTION requests_by_day, MATERIALIZE PROJECTION calls_by_day SETTINGS mutations_sync = 0;
-ALTER TABLE pharos.otel_traces MATERIALIZE PROJECTION requests_by_day, MATERIALIZE PROJECTION calls_by_day SETTINGS mutations_sync = 0;
+-- These come last: a later ALTER of the same table would wait until the projections are built.
+ALTER TABLE pharos.telemetry_events
+    MATERIALIZE PROJECTION requests_by_day,
+    MATERIALIZE PROJECTION calls_by_day
+    SETTINGS mutations_sync = 0;
+ALTER TABLE pharos.otel_traces
+    MATERIALIZE PROJECTION requests_by_day,
+    MATERIALIZE PROJECTION calls_by_day
+    SETTINGS mutations_sync = 0;

@@ -31,7 +31,7 @@ def present_code(secret: str, steps: int = 0) -> str:
 
 
 async def enable_second_factor(browser: Browser) -> tuple[str, str, list[str]]:
-    """Return the secret of the authenticator, the code that has confirmed it, and the recovery codes."""
+    """Return the secret of the authenticator, the code that confirmed it, and the recovery codes."""
     begun = await call(browser, "POST", f"{ME}/second-factor", {"password": PASSWORD})
     assert begun.status == 201, begun.body
     secret = begun.data["secret"]

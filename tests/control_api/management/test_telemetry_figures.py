@@ -1,5 +1,6 @@
 """Figures of telemetry over time (services, calls, log records, exceptions), and log records as they arrive."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -7,9 +8,14 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
+from analytics_queries.alerts.site_visitors import events_of_days
+from analytics_queries.overview.attention import SeenException, first_seen
 from analytics_queries.telemetry import direct_rollups, rows_by_day
 from analytics_queries.telemetry.direct_rollups import ROLLUPS, Rollup
+from analytics_queries.telemetry.exception_groups import group_times
 from analytics_queries.telemetry.logs import LogFilter
+from analytics_queries.telemetry.metric_names import metric_names
+from analytics_queries.telemetry.time_range import TimeRange, to_nanoseconds
 from control_api.live_logs.log_streams import Reader
 from control_api.live_logs.stream_records import FollowedRecords, RecordReader
 from storage_backends.column_store.interface import ColumnStore, QueryResult
@@ -37,9 +43,21 @@ def request(minutes: float, **members: Any) -> dict[str, Any]:
     return {"type": "request", "timestamp": at(minutes), "service": "shop", "route": "/a", **members}
 
 
+class ForcedProjections:
+    """A column store that refuses to answer from rows."""
+
+    def __init__(self, store: ColumnStore) -> None:
+        self._store = store
+        self.asked = 0
+
+    async def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> QueryResult:
+        self.asked += 1
+        return await self._store.query(f"{sql}, force_optimize_projection = 1", parameters)
+
+
 @pytest.fixture(params=["direct", "planned"])
 def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Whether rollups are read as tables of their own. Otherwise the engine finds out that it may use them."""
+    """How rollups are read: `direct` as tables, or `planned` by the engine, which chooses a projection."""
     monkeypatch.setattr(direct_rollups, "_found", WeakKeyDictionary())
     if request.param == "planned":
         monkeypatch.setattr(direct_rollups, "_find", find_none)
@@ -117,6 +135,45 @@ async def test_whole_hours_and_minutes_are_read_from_rollups(
     ]
 
 
+async def test_projections_are_used_where_statements_name_them(telemetry: Telemetry) -> None:
+    """Without the flag, the engine would read the rows of all parts, and return the same."""
+    await telemetry.insert(EVENTS, [request(1, type="exception", title="broken"), request(1, type="metric")])
+    store, environment, since = ForcedProjections(telemetry.store), telemetry.environment, BEGIN.date()
+    within = TimeRange(to_nanoseconds(BEGIN), to_nanoseconds(BEGIN + timedelta(hours=1)))
+    seen = SeenException(environment, 1, 1, 1, 0, "", "", "")
+    await events_of_days(store, since)
+    await metric_names(store, environment, within, limit=1)
+    await group_times(store, environment, [1])
+    await first_seen(store, [seen])
+    assert store.asked == 4
+
+
+async def test_later_pages_have_the_range_of_the_first_one(telemetry: Telemetry) -> None:
+    """Also if a client repeats only the cursor: a range with times is not extended to whole hours."""
+    await telemetry.insert(EVENTS, [request(m, service=s) for s in ("a", "b") for m in (10, 30, 100)])
+    path = f"{telemetry.path}/services?limit=1"
+    first = await telemetry.api.call("GET", f"{path}&{between(20.5, 20.5 + 13 * 60)}")
+    second = await telemetry.api.call("GET", f"{path}&cursor={first.json()['next_cursor']}")
+    assert [each.data[0]["requests"] for each in (first, second)] == [2, 2]
+    assert first.data[0]["rate"] == second.data[0]["rate"]
+
+
+async def test_requests_of_a_clock_that_is_ahead_have_a_rate(telemetry: Telemetry) -> None:
+    now = datetime.now(UTC)
+    ahead = now.replace(minute=0, second=0, microsecond=0) + timedelta(minutes=59, seconds=59)
+    await telemetry.insert(EVENTS, [{**request(0), "timestamp": ahead.isoformat()}])
+    series = await telemetry.read("services/shop/series?since=12h&step=5m")
+    assert [point["rate"] for point in series["points"]] == [pytest.approx(1 / 300, rel=0.99)]
+
+
+async def test_a_series_has_all_steps_of_the_whole_range(telemetry: Telemetry) -> None:
+    now = datetime.now(UTC)
+    times = [now - timedelta(seconds=40 * number + 1) for number in range(1260)]
+    await telemetry.insert(EVENTS, [{**request(0), "timestamp": time.isoformat()} for time in times])
+    series = await telemetry.read("services/shop/series?since=12h&step=44s")
+    assert sum(point["requests"] for point in series["points"]) == series["requests"] > 1000
+
+
 async def test_the_list_has_a_trend_that_adds_up(telemetry: Telemetry) -> None:
     await telemetry.insert(EVENTS, [request(minutes) for minutes in (1, 2, 100, 1000)])
     await telemetry.insert(EVENTS, [request(5, service="", status_code=503)])
@@ -168,8 +225,9 @@ async def test_calls_are_counted_by_route_and_statement(telemetry: Telemetry, re
 
     routes = [("shop", "request", "/b", 1), ("shop", "request", "/a", 4)]
     routes += [("shop", "job", "Mail", 1), ("api", "request", "GET /c", 1)]
-    # Hours and rows; days, hours and rows; only rows.
+    # Sources: hours and rows, then days, hours and rows.
     assert await calls("routes?") == await calls("routes?", -4000) == routes
+    # Only rows.
     assert sorted(await calls("routes?", 61)) == sorted(
         [*routes[:1], ("shop", "request", "/a", 3), *routes[2:]]
     )

@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -162,6 +163,21 @@ class _Statements:
     async def command(self, sql: str, parameters: Any = None) -> None:
         self.sent.append(sql)
         await self._store.command(sql, parameters)
+
+
+async def test_an_event_after_the_request_counts_nowhere(column_store: ChdbColumnStore) -> None:
+    """A request that has waited may find rollups that were checked for a later one, and then may have its events."""
+    site_id = 30_900
+    events = [sent_event(_NOW + timedelta(seconds=second), "192.0.2.1") for second in (-5, 1)]
+    await store_visits(column_store, site_id, *events)
+    later = _analysis(column_store, site_id, "UTC", _NOW + timedelta(seconds=3), None, days=1)
+    waited = replace(later, now=_NOW)
+    views = []
+    for analysis in (later, waited):
+        figures = await analysis.figures("none", None, "hour")
+        hours = sum(each["pageviews"] for each in figures["series"])
+        views.append((figures["metrics"]["pageviews"]["value"], hours))
+    assert views == [(2, 2), (1, 1)]
 
 
 async def test_what_is_over_is_stored_once_and_within_limits(
