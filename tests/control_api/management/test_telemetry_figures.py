@@ -140,10 +140,12 @@ async def test_projections_are_used_where_statements_name_them(telemetry: Teleme
     await telemetry.insert(EVENTS, [request(1, type="exception", title="broken"), request(1, type="metric")])
     store, environment, since = ForcedProjections(telemetry.store), telemetry.environment, BEGIN.date()
     within = TimeRange(to_nanoseconds(BEGIN), to_nanoseconds(BEGIN + timedelta(hours=1)))
-    seen = SeenException(environment, 1, 1, 1, 0, "", "", "")
+    (broken,) = await telemetry.read(f"exceptions?{between(0, 60)}")
+    group = int(broken["id"], 16)
+    seen = SeenException(environment, group, 1, 1, 0, "", "", "")
     await events_of_days(store, since)
     await metric_names(store, environment, within, limit=1)
-    await group_times(store, environment, [1])
+    await group_times(store, environment, [group])
     await first_seen(store, [seen])
     assert store.asked == 4
 
