@@ -160,14 +160,6 @@ async def test_later_pages_have_the_range_of_the_first_one(telemetry: Telemetry)
     assert first.data[0]["rate"] == second.data[0]["rate"]
 
 
-async def test_requests_of_a_clock_that_is_ahead_have_a_rate(telemetry: Telemetry) -> None:
-    now = datetime.now(UTC)
-    ahead = now.replace(minute=0, second=0, microsecond=0) + timedelta(minutes=59, seconds=59)
-    await telemetry.insert(EVENTS, [{**request(0), "timestamp": ahead.isoformat()}])
-    series = await telemetry.read("services/shop/series?since=12h&step=5m")
-    assert [point["rate"] for point in series["points"]] == [pytest.approx(1 / 300, rel=0.99)]
-
-
 async def test_a_series_has_all_steps_of_the_whole_range(telemetry: Telemetry) -> None:
     now = datetime.now(UTC)
     times = [now - timedelta(seconds=40 * number + 1) for number in range(1260)]
