@@ -41,11 +41,11 @@ def register_audit(commands: "argparse._SubParsersAction[argparse.ArgumentParser
 
 def _add_subject_arguments(parser: argparse.ArgumentParser) -> None:
     subject = parser.add_mutually_exclusive_group()
-    project = subject.add_argument("--project", metavar="PROJECT", help="only changes of this project itself")
+    project = subject.add_argument("--project", metavar="NAME", help="only changes of this project itself")
     complete(project, "project")
     environment = subject.add_argument(
         "--environment",
-        metavar="ENVIRONMENT",
+        metavar="NAME",
         help="only changes of this environment itself: its settings, lock and variables",
     )
     complete(environment, "environment")

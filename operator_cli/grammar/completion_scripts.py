@@ -7,8 +7,8 @@ from typing import Final
 _HOW = """\
 To complete commands, verbs, flags and names with the Tab key:
 
-  bash   source <(pharos completion bash)                      in ~/.bashrc
-  zsh    source <(pharos completion zsh)                       in ~/.zshrc, after compinit
+  bash   source <(pharos completion bash)            in ~/.bashrc
+  zsh    source <(pharos completion zsh)             in ~/.zshrc, after compinit
   fish   pharos completion fish > ~/.config/fish/completions/pharos.fish
 """
 

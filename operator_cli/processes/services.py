@@ -69,7 +69,13 @@ def register_consumers(commands: "argparse._SubParsersAction[argparse.ArgumentPa
         description="Run the consumers from PHAROS_KAFKA_BOOTSTRAP into PHAROS_CLICKHOUSE_URL and, for heartbeats and "
         "queues, PHAROS_DATABASE_URL. Any number of processes share the load, up to one a partition.",
     )
-    parser.add_argument("--only", action="append", choices=names, help="just this one; may be given again")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=names,
+        metavar="NAME",
+        help=f"just this one; may be given again ({', '.join(names)})",
+    )
     add_listening_arguments(parser, 8001, "/health")
     parser.set_defaults(run=partial(_run_consumers, names))
 
