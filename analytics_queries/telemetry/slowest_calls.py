@@ -1,6 +1,6 @@
 """Which routes and jobs, or which database queries, took the most time in a time range?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -15,6 +15,7 @@ _SQL = read_statements(__file__)
 CallKind = Literal["request", "job", "query"]
 CallSort = Literal["time", "mean", "calls", "errors"]
 _UNKNOWN = Percentiles(None, None, None)
+_SIGNALS = ("event", "span")
 
 
 class CallKey(NamedTuple):
@@ -65,19 +66,18 @@ async def slowest_calls(
         "sort": sort,
         "limit": limit,
     }
+    durations: Mapping[CallKey, Percentiles]
     if units == ["rows"]:
         # Only raw rows: they are read once, with the percentiles.
         asked = {**parameters, "calls": []}
         rows = (await _ask(store, units, "top_calls_with_percentiles", asked, suffix="_durations")).rows
+        keys = [CallKey(*row[:3]) for row in rows]
+        durations = {key: Percentiles(*map(finite, row[7])) for key, row in zip(keys, rows, strict=True)}
     else:
         rows = (await _ask(store, units, "top_calls", parameters)).rows
-    keys = [CallKey(service_name, kind, name) for service_name, kind, name, *_ in rows]
-    if units == ["rows"]:
-        durations: Mapping[CallKey, Percentiles] = {
-            key: Percentiles(*map(finite, row[7])) for key, row in zip(keys, rows, strict=True)
-        }
-    else:
-        durations = await _read_durations(store, units, keys, parameters)
+        keys = [CallKey(*row[:3]) for row in rows]
+        signals = {signal for row in rows for signal in row[7]}
+        durations = await _read_durations(store, units, signals, keys, parameters)
     calls = [
         CallFigures(key, row[3], row[4], row[5], durations.get(key, _UNKNOWN))
         for key, row in zip(keys, rows, strict=True)
@@ -86,13 +86,18 @@ async def slowest_calls(
 
 
 async def _read_durations(
-    store: ColumnStore, units: Sequence[str], keys: Sequence[CallKey], parameters: Mapping[str, Any]
+    store: ColumnStore,
+    units: Sequence[str],
+    signals: Collection[str],
+    keys: Sequence[CallKey],
+    parameters: Mapping[str, Any],
 ) -> Mapping[CallKey, Percentiles]:
-    """Return the percentiles of these calls. They are read for few calls alone, since they are the most of the work."""
+    """Return the percentiles of these calls. They are read for few calls alone, and only from what reported them, since
+    they are the most of the work."""
     if not keys:
         return {}
     asked = {**parameters, "calls": [(key.service, key.name) for key in keys]}
-    found = await _ask(store, units, "percentiles", asked, suffix="_durations")
+    found = await _ask(store, units, "percentiles", asked, suffix="_durations", signals=signals)
     return {
         CallKey(service, kind, name): Percentiles(*map(finite, percentiles))
         for service, kind, name, percentiles in found.rows
@@ -105,10 +110,12 @@ async def _ask(
     question: str,
     parameters: Mapping[str, Any],
     suffix: str = "",
+    signals: Collection[str] = _SIGNALS,
 ) -> Any:
     sources = [
         Source(_SQL[f"{signal}_{unit}{suffix}"], find_rollup("calls", signal, unit))
-        for signal in ("event", "span")
+        for signal in _SIGNALS
+        if signal in signals
         for unit in units
     ]
     return await query_sources(store, sources, _SQL[question], parameters)

@@ -8,7 +8,7 @@ SELECT
         type = 'job', substringUTF8(name, 1, 500),
         type = 'query', substringUTF8(if(notEmpty(title), title, name), 1, 500),
         '') AS call_name,
-    count() AS calls, countIf(ifNull(status_code, 0) >= 500 OR severity IN ('error', 'critical')) AS errors, sum(least(greatest(ifNull(duration_ms, 0), 0), 1e9)) AS total_ms
+    count() AS calls, countIf(ifNull(status_code, 0) >= 500 OR severity IN ('error', 'critical')) AS errors, sum(least(greatest(ifNull(duration_ms, 0), 0), 1e9)) AS total_ms, 'event' AS signal
 FROM pharos.telemetry_events
 WHERE environment_id = {environment:String} AND type IN {types:Array(String)}
     AND toDate(timestamp) >= toDate(toDateTime({days_begin_s:UInt32}, 'UTC'))
@@ -23,7 +23,7 @@ SELECT
         type = 'job', substringUTF8(name, 1, 500),
         type = 'query', substringUTF8(if(notEmpty(title), title, name), 1, 500),
         '') AS call_name,
-    count() AS calls, countIf(ifNull(status_code, 0) >= 500 OR severity IN ('error', 'critical')) AS errors, sum(least(greatest(ifNull(duration_ms, 0), 0), 1e9)) AS total_ms
+    count() AS calls, countIf(ifNull(status_code, 0) >= 500 OR severity IN ('error', 'critical')) AS errors, sum(least(greatest(ifNull(duration_ms, 0), 0), 1e9)) AS total_ms, 'event' AS signal
 FROM pharos.telemetry_events
 WHERE environment_id = {environment:String} AND type IN {types:Array(String)}
     AND toStartOfHour(timestamp) >= toDateTime({hours_begin_s:UInt32}, 'UTC')
@@ -40,7 +40,7 @@ SELECT
         type = 'job', substringUTF8(name, 1, 500),
         type = 'query', substringUTF8(if(notEmpty(title), title, name), 1, 500),
         '') AS call_name,
-    count() AS calls, countIf(ifNull(status_code, 0) >= 500 OR severity IN ('error', 'critical')) AS errors, sum(least(greatest(ifNull(duration_ms, 0), 0), 1e9)) AS total_ms
+    count() AS calls, countIf(ifNull(status_code, 0) >= 500 OR severity IN ('error', 'critical')) AS errors, sum(least(greatest(ifNull(duration_ms, 0), 0), 1e9)) AS total_ms, 'event' AS signal
 FROM pharos.telemetry_events
 WHERE environment_id = {environment:String} AND type IN {types:Array(String)}
     AND toDate(timestamp) IN {row_days:Array(Date)}
@@ -62,7 +62,7 @@ SELECT
             ), 1, 500
         ),
         '') AS call_name,
-    count() AS calls, countIf(StatusCode = 'Error') AS errors, sum(least(greatest(Duration / 1e6, 0), 1e9)) AS total_ms
+    count() AS calls, countIf(StatusCode = 'Error') AS errors, sum(least(greatest(Duration / 1e6, 0), 1e9)) AS total_ms, 'span' AS signal
 FROM pharos.otel_traces
 WHERE EnvironmentId = {environment:String} AND SpanKind IN {kinds:Array(String)}
     AND toDate(Timestamp) >= toDate(toDateTime({days_begin_s:UInt32}, 'UTC'))
@@ -84,7 +84,7 @@ SELECT
             ), 1, 500
         ),
         '') AS call_name,
-    count() AS calls, countIf(StatusCode = 'Error') AS errors, sum(least(greatest(Duration / 1e6, 0), 1e9)) AS total_ms
+    count() AS calls, countIf(StatusCode = 'Error') AS errors, sum(least(greatest(Duration / 1e6, 0), 1e9)) AS total_ms, 'span' AS signal
 FROM pharos.otel_traces
 WHERE EnvironmentId = {environment:String} AND SpanKind IN {kinds:Array(String)}
     AND toStartOfHour(Timestamp) >= toDateTime({hours_begin_s:UInt32}, 'UTC')
@@ -108,7 +108,7 @@ SELECT
             ), 1, 500
         ),
         '') AS call_name,
-    count() AS calls, countIf(StatusCode = 'Error') AS errors, sum(least(greatest(Duration / 1e6, 0), 1e9)) AS total_ms
+    count() AS calls, countIf(StatusCode = 'Error') AS errors, sum(least(greatest(Duration / 1e6, 0), 1e9)) AS total_ms, 'span' AS signal
 FROM pharos.otel_traces
 WHERE EnvironmentId = {environment:String} AND SpanKind IN {kinds:Array(String)}
     AND toDate(Timestamp) IN {row_days:Array(Date)}
@@ -251,10 +251,10 @@ WHERE EnvironmentId = {environment:String} AND SpanKind IN {kinds:Array(String)}
 GROUP BY service_name, kind, call_name;
 
 -- name: top_calls
--- Which calls took the most time, failed most often or were made most often, and how many are there?
+-- Which calls took the most time, failed most often or were made most often, how many are there, and what reported them?
 SELECT
     service_name, kind, call_name, sum(calls) AS all_calls, sum(errors) AS all_errors, sum(total_ms) AS all_ms,
-    count() OVER () AS found
+    count() OVER () AS found, groupUniqArray(signal) AS signals
 FROM sources
 GROUP BY service_name, kind, call_name
 ORDER BY

@@ -233,6 +233,15 @@ async def test_calls_are_counted_by_route_and_statement(telemetry: Telemetry, re
         ("api", "query", "SELECT 1", 1),
     ]
     assert len(await calls("queries?")) == 3
+    for begin in (0.5, 61):
+        found = (await telemetry.read(f"routes?{between(begin, 119.75)}"))["calls"]
+        p95 = {each["name"]: each["latency"]["p95_ms"] for each in found}
+        assert p95 == {
+            "/a": pytest.approx(100, rel=0.02),
+            "/b": pytest.approx(1000, rel=0.02),
+            "Mail": pytest.approx(7, rel=0.02),
+            "GET /c": pytest.approx(3, rel=0.02),
+        }
     cut = await telemetry.read(f"routes?limit=1&{between(0, 120)}")
     assert cut["other_calls"] == 3
     assert cut["calls"][0]["latency"]["p95_ms"] == pytest.approx(1000, rel=0.02)
