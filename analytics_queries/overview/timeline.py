@@ -4,10 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from analytics_queries.telemetry.limited_sql import query_limited, read_limited_statements
+from analytics_queries.telemetry.direct_rollups import Rollup, Source, direct_rollups, query_sources
+from analytics_queries.telemetry.limited_sql import LIMITS, query_limited
 from storage_backends.column_store.interface import ColumnStore
+from storage_backends.sql_files import read_statements
 
-_SQL = read_limited_statements(__file__)
+_SQL = read_statements(__file__)
+_VIEWS_BY_HOUR = Rollup("pageviews", "views_by_hour")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ async def count_exceptions(
     if not environments:
         return {}
     parameters = {"environments": list(environments), **_range(steps)}
-    rows = (await query_limited(store, _SQL["exceptions"], parameters)).rows
+    rows = (await query_limited(store, _SQL["exceptions"] + LIMITS, parameters)).rows
     return {_number(steps, step): count for step, count in rows}
 
 
@@ -50,7 +53,12 @@ async def count_visits(store: ColumnStore, sites: Sequence[int], steps: Steps) -
     """Return visitors and page views of each step that has any. Raises `StorageUnavailable`."""
     if not sites:
         return {}
-    rows = (await query_limited(store, _SQL["visits"], {"sites": list(sites), **_range(steps)})).rows
+    parameters = {"sites": list(sites), **_range(steps)}
+    if steps.step_s % 3600 == 0 and _VIEWS_BY_HOUR in await direct_rollups(store):
+        source = Source(_SQL["visits_by_hour"], _VIEWS_BY_HOUR)
+        rows = (await query_sources(store, [source], _SQL["sources"], parameters)).rows
+    else:
+        rows = (await query_limited(store, _SQL["visits"] + LIMITS, parameters)).rows
     return {_number(steps, step): VisitCounts(visitors, views) for step, visitors, views in rows}
 
 

@@ -12,8 +12,24 @@ WHERE environment_id IN {environments:Array(String)}
     AND timestamp < toDateTime64({end_s:UInt32}, 9, 'UTC')
 GROUP BY step;
 
+-- name: visits_by_hour
+-- How many visitors and page views did these sites have? In steps of whole hours, as the projection `views_by_hour` has them.
+SELECT
+    intDiv(toUnixTimestamp(toStartOfHour(occurred_at)), {step_s:UInt32}) AS step,
+    uniqCombinedIf(visitor, NOT is_event OR name NOT IN ('Web Vital', 'Engagement')) AS visitors,
+    countIf(NOT is_event) AS views
+FROM pharos.pageviews
+WHERE site_id IN {sites:Array(UInt64)}
+    AND toStartOfHour(occurred_at) >= toDateTime({begin_s:UInt32}, 'UTC')
+    AND toStartOfHour(occurred_at) < toDateTime({end_s:UInt32}, 'UTC')
+GROUP BY step;
+
+-- name: sources
+-- What one rollup says.
+SELECT * FROM sources;
+
 -- name: visits
--- How many visitors and page views did these sites have?
+-- How many visitors and page views did these sites have in steps of any length?
 SELECT
     intDiv(toUnixTimestamp(toDateTime(occurred_at)), {step_s:UInt32}) AS step,
     uniqCombined(visitor) AS visitors,

@@ -36,7 +36,7 @@ _KEYS = {
     **{
         f"{function}({time})": f"`{function}({time})`"
         for function in ("toStartOfMinute", "toStartOfHour", "toDate")
-        for time in ("timestamp", "Timestamp")
+        for time in ("timestamp", "Timestamp", "occurred_at")
     },
     "multiIf(type = 'request', substringUTF8(if(notEmpty(route), route, name), 1, 500), "
     "type = 'job', substringUTF8(name, 1, 500), "
@@ -62,6 +62,11 @@ _FIGURES = {
     "countIf(ifNull(status_code, 0) >= 500 OR severity IN ('error', 'critical'))": (
         "countIfMerge(`countIf(or(greaterOrEquals(ifNull(status_code, 0), 500), "
         "in(severity, ('error', 'critical'))))`)"
+    ),
+    "countIf(NOT is_event)": "countIfMerge(`countIf(not(is_event))`)",
+    "uniqCombinedIf(visitor, NOT is_event OR name NOT IN ('Web Vital', 'Engagement'))": (
+        "uniqCombinedIfMerge(`uniqCombinedIf(visitor, or(not(is_event), "
+        "notIn(name, ('Web Vital', 'Engagement'))))`)"
     ),
     "countIf(StatusCode = 'Error')": "countIfMerge(`countIf(equals(StatusCode, 'Error'))`)",
     "sum(least(greatest(ifNull(duration_ms, 0), 0), 1e9))": (
@@ -110,6 +115,7 @@ ROLLUPS = frozenset(
             for unit in units
         ),
         Rollup("otel_logs", "records_by_minute"),
+        Rollup("pageviews", "views_by_hour"),
     }
 )
 _found: WeakKeyDictionary[ColumnStore, tuple[float, frozenset[Rollup]]] = WeakKeyDictionary()

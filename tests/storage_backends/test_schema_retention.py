@@ -27,7 +27,7 @@ _RELEASED = {
     "0012_request_rollups": "a4bea40aa7364229",
     "0013_visit_day_figures": "37d9a37b922f2f13",
     "0014_rows_by_receipt": "81cdb07e596369f4",
-    "0015_rollups_by_day": "612bdfa0266f052c",
+    "0015_direct_rollups": "a40bf06eb300a6ec",
 }
 _NAMES = [field.name for field in fields(Retention)]
 _OTHER = Retention(**{name: f"{number} DAY" for number, name in enumerate(_NAMES, start=100)})

@@ -1,5 +1,5 @@
--- Rollups of requests and calls by day, for ranges of weeks; and the parts of each past day are merged into one (decision 53).
--- Projections as in 0012_request_rollups; only `analytics_queries/telemetry/direct_rollups.py` reads those by day.
+-- Rollups of requests and calls by day, for ranges of weeks, and of page views by hour; and the parts of each past day are merged
+-- into one (decision 53). Projections as in 0012_request_rollups; only `analytics_queries/telemetry/direct_rollups.py` reads these.
 ALTER TABLE pharos.telemetry_events ADD PROJECTION IF NOT EXISTS requests_by_day
 (
     SELECT
@@ -68,6 +68,14 @@ ALTER TABLE pharos.otel_traces ADD PROJECTION IF NOT EXISTS calls_by_day
             ),
             '')
 );
+-- Who only measures (Web Vitals, engagement) is no visitor.
+ALTER TABLE pharos.pageviews ADD PROJECTION IF NOT EXISTS views_by_hour
+(
+    SELECT
+        site_id, toStartOfHour(occurred_at),
+        uniqCombinedIf(visitor, NOT is_event OR name NOT IN ('Web Vital', 'Engagement')), countIf(NOT is_event)
+    GROUP BY site_id, toStartOfHour(occurred_at)
+);
 
 -- The parts of one day of receipt are merged into one when the newest is six hours old: each part adds time to the planning of a
 -- read. Some versions of the engine do this only while 25 threads of its pool are idle.
@@ -111,3 +119,4 @@ ALTER TABLE pharos.otel_traces
     MATERIALIZE PROJECTION requests_by_day,
     MATERIALIZE PROJECTION calls_by_day
     SETTINGS mutations_sync = 0;
+ALTER TABLE pharos.pageviews MATERIALIZE PROJECTION views_by_hour SETTINGS mutations_sync = 0;
