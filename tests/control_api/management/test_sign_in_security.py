@@ -219,7 +219,7 @@ async def test_a_link_of_an_admin_keeps_the_second_factor(api: Api, monkeypatch:
     """Nor does it use a code up when it fails."""
     people = api.platform.acme.people
     viewer, admin = await open_browser(api.platform, "viewer"), await open_browser(api.platform, "admin")
-    _, codes = await enable_second_factor(viewer)
+    _, _, codes = await enable_second_factor(viewer)
     path = f"/v1/people/{people['viewer'].public_id}/sign-in-link"
     made = await call(admin, "POST", path, {"password": PASSWORD})
     body = {"link": made.data["link"], "password": OTHER_PASSWORD}
