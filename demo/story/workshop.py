@@ -1,5 +1,6 @@
 """The second project of the demo: deploys and variables of its production wait for a second person."""
 
+import asyncio
 from pathlib import Path
 
 from demo.api_client import ApiClient
@@ -10,6 +11,7 @@ from demo.story.releases import INGRID, Timeline
 from demo.story.repositories import WORKSHOP_COMMITS, make_workshop_repository
 
 _NAME, _SLUG = "Workshop", "workshop"
+_POLL_SECONDS = 0.5
 _DOCUMENT = """\
 version: 2
 project: {name: Workshop}
@@ -50,7 +52,16 @@ async def set_up_workshop(owner: ApiClient, ledger: Ledger, data: Path, timeline
         asked = {"document": _DOCUMENT, "bindings": {"printer": "zebra-1"}}
         review = await owner.post(f"/v1/projects/{project}/configuration/reviews", asked)
         await owner.post(f"/v1/projects/{project}/configuration/reviews/{review['id']}/apply")
+        # The run makes a queue and a heartbeat in the background: the demo is complete with them.
+        await _wait_for_run(owner, project)
         ledger.note("configuration")
+
+
+async def _wait_for_run(owner: ApiClient, project: str) -> None:
+    """Wait until the newest configuration run of the project has ended."""
+    newest = f"/v1/projects/{project}/configuration/applications?limit=1"
+    while any(run["status"] == "running" for run in await owner.get(newest)):
+        await asyncio.sleep(_POLL_SECONDS)
 
 
 async def _ensure_project(owner: ApiClient, ledger: Ledger) -> tuple[str, str]:
