@@ -59,8 +59,10 @@ async def set_up_workshop(owner: ApiClient, ledger: Ledger, data: Path, timeline
 
 async def _wait_for_run(owner: ApiClient, project: str) -> None:
     """Wait until the newest configuration run of the project has ended."""
-    newest = f"/v1/projects/{project}/configuration/applications?limit=1"
-    while any(run["status"] == "running" for run in await owner.get(newest)):
+    while True:
+        found = await owner.get(f"/v1/projects/{project}/configuration/applications?limit=1")
+        if not found or found[0]["status"] != "running":
+            return
         await asyncio.sleep(_POLL_SECONDS)
 
 
