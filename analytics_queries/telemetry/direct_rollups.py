@@ -173,12 +173,13 @@ async def query_sources(
 ) -> QueryResult:
     """Run a question about the rows of all sources, which it calls `sources`. Raises `StorageUnavailable`."""
     direct = await direct_rollups(store)
-    arms = [
-        source.text if source.rollup not in direct else read_directly(source.text, source.rollup)
+    union = "\nUNION ALL\n".join(
+        read_directly(source.text, source.rollup) if source.rollup in direct else source.text
         for source in sources
-    ]
-    is_planned = any(source.rollup and source.rollup not in direct for source in sources)
-    union = "\nUNION ALL\n".join(arms)
+    )
+    rollups = {source.rollup for source in sources if source.rollup}
+    is_planned = bool(rollups - direct)
+    # Older servers do not know the setting for direct reads, and have none.
+    settings = (_READ_DIRECTLY if rollups & direct else "") + (_READ_ROLLUPS if is_planned else "")
     sql = f"WITH sources AS\n(\n{union}\n)\n{question}{LIMITS}"
-    settings = _READ_DIRECTLY + (_READ_ROLLUPS if is_planned else "")
     return await query_limited(store, sql, parameters, settings, uses_projections=is_planned)
