@@ -250,6 +250,7 @@ _SHARED_RESPONSES: Mapping[int, str] = {
     413: "BodyTooLarge",
     415: "BodyNotJson",
     429: "TooManyRequests",
+    431: "HeadTooLarge",
     503: "Unavailable",
 }
 """Responses of `document.yaml` by status, for the problems that every operation of a kind can have."""
@@ -269,6 +270,8 @@ def _describe_problems(operation: Operation) -> dict[str, Any]:
         slugs[404] = ["not-found"]
     if operation.body is not None:
         statuses += [408, 413, 415]
+    if operation.query.__struct_fields__:
+        statuses.append(431)
     if operation.access is not None and any(
         each.status == HTTPStatus.UNAUTHORIZED for each in operation.problems
     ):
