@@ -82,6 +82,10 @@ class Positions:
         found = await self.admin.list_consumer_group_offsets(self.group, partitions=places)
         return {partition_name.partition: (at.offset, at.metadata) for partition_name, at in found.items()}
 
+    async def are_past_the_beginning(self) -> bool:
+        """Return True if each partition has a committed position after its first record."""
+        return all(offset > 0 for offset, _ in (await self.read()).values())
+
 
 # tests/storage_backends/test_kafka_positions.py covers the responses alone.
 @pytest.mark.full
@@ -110,6 +114,8 @@ async def test_positions_and_plan_survive_a_moving_coordinator(tmp_path: Path) -
         exits.callback(victim.kill)
         await sender.send(20)
         await until_stored(front, 20 * _EVENTS)
+        # What is stored is committed a moment later.
+        await _until(positions.are_past_the_beginning)
         (tmp_path / "kill-at").write_text("after plan")
         await sender.send(20)
         assert await asyncio.to_thread(victim.wait, 120) == -signal.SIGKILL
