@@ -225,6 +225,9 @@ def _describe_parameters(operation: Operation, schemas: _Schemas) -> list[dict[s
 def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the schema with null as an alternative; what describes the whole field stays outside."""
     around = {key: value for key, value in schema.items() if key in _ANNOTATIONS}
+    if around.get("default") == {}:
+        # Generators of clients drop a schema with an object as the default of alternatives.
+        del around["default"]
     inner = {key: value for key, value in schema.items() if key not in _ANNOTATIONS}
     options = inner["anyOf"] if set(inner) == {"anyOf"} else [inner]
     return {**around, "anyOf": [*options, {"type": "null"}]}
