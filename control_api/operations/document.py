@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from control_api.operations.field_rules import allows_null
 from control_api.operations.pages import PageOf
 from control_api.operations.router import Operation
 from control_domain.accounts.roles import AccountRight, Right
@@ -28,8 +27,6 @@ _PARAMETER = re.compile(r"\{(\w+)\}")
 _REF_TEMPLATE = "#/components/schemas/{name}"
 # References that msgspec makes. Others are written by hand and name a schema of the YAML files.
 _MADE = "#/made/"
-# What describes a field without limiting it.
-_ANNOTATIONS = frozenset({"description", "default", "examples", "title"})
 # Suffix of the classes of response documents, which the names of schemas do without.
 _SUFFIX = "Document"
 
@@ -97,15 +94,6 @@ class _Schemas:
         schemas, components = msgspec.json.schema_components(unique, ref_template=f"{_MADE}{{name}}")
         self._by_type = {repr(type_): _rename(schema) for type_, schema in zip(unique, schemas, strict=True)}
         self.components = {_short(name): _tidy(_rename(schema)) for name, schema in components.items()}
-        for body in {operation.body for operation in operations if operation.body is not None}:
-            self._allow_null_as_absent(body)
-
-    def _allow_null_as_absent(self, body: type[msgspec.Struct]) -> None:
-        """Add `null` to the optional fields of a body, where it is the same as leaving them out."""
-        properties = self.components[self.of(body)["$ref"].rpartition("/")[2]]["properties"]
-        for field in msgspec.structs.fields(body):
-            if not field.required and not allows_null(field.type):
-                properties[field.encode_name] = _with_null(properties[field.encode_name])
 
     def of(self, type_: Any) -> dict[str, Any]:
         """Return the schema of a type that an operation names."""
@@ -220,17 +208,6 @@ def _describe_parameters(operation: Operation, schemas: _Schemas) -> list[dict[s
     if operation.checks_if_match and operation.method != "GET":
         parameters.append({"$ref": "#/components/parameters/IfMatch"})
     return parameters
-
-
-def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema with null as an alternative; what describes the whole field stays outside."""
-    around = {key: value for key, value in schema.items() if key in _ANNOTATIONS}
-    if around.get("default") == {}:
-        # Generators of clients drop a schema with an object as the default of alternatives.
-        del around["default"]
-    inner = {key: value for key, value in schema.items() if key not in _ANNOTATIONS}
-    options = inner["anyOf"] if set(inner) == {"anyOf"} else [inner]
-    return {**around, "anyOf": [*options, {"type": "null"}]}
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
