@@ -20,6 +20,8 @@ class Measured:
     cpu_seconds: float
     latencies: Sequence[float]
     failures: dict[str, int]
+    answered: int
+    """Expected responses in all, with those before the measured period and after it."""
 
     @property
     def per_second(self) -> float:
@@ -69,4 +71,4 @@ async def measure_load(
         load.stop()
         # Requests in flight are not cut off: the process would count them as failures.
         await asyncio.sleep(0.3)
-        return Measured(requests, took, used, latencies, dict(load.failures))
+        return Measured(requests, took, used, latencies, dict(load.failures), load.answered)

@@ -23,18 +23,19 @@ from wiring.processes.migrate import all_topics, topic_settings
 
 async def measure_edge_on_kafka(progress: Progress, length: RunLength) -> list[Figure]:
     """Like `measure_edge`, with each response acknowledged by the broker, and keys and limits in Redis."""
-    async with _engines(progress) as (kafka, redis):
+    async with running_engines(progress) as (kafka, redis):
         return await measure_edge(progress, length, production(kafka.bootstrap, redis.url))
 
 
 async def measure_consumer_on_kafka(progress: Progress, length: RunLength) -> list[Figure]:
     """Measure one consumer of all partitions."""
-    async with _engines(progress) as (kafka, _):
+    async with running_engines(progress) as (kafka, _):
         return await measure_on_kafka(progress, length, kafka.bootstrap)
 
 
 @asynccontextmanager
-async def _engines(progress: Progress) -> AsyncIterator[tuple[KafkaBroker, RedisServer]]:
+async def running_engines(progress: Progress) -> AsyncIterator[tuple[KafkaBroker, RedisServer]]:
+    """Run Kafka with the topics of Pharos, and Redis. Raises `ChildFailed` if one cannot be started."""
     with tempfile.TemporaryDirectory(prefix="pharos-bench-") as folder, ExitStack() as exits:
         try:
             with progress.step("Kafka and Redis: starting", None):

@@ -1,0 +1,98 @@
+"""`python -m loadtests.peers`: compare Pharos with the OpenTelemetry Collector and with handlers in Go and Rust."""
+
+import argparse
+import asyncio
+import signal
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import orjson
+import uvloop
+from rich.console import Console
+
+from loadtests.bench.child_process import ChildFailed
+from loadtests.bench.progress import showing_progress
+from loadtests.bench.report import describe_machine
+from loadtests.peers.measure import CASES, Plan, Taken, measure_peers
+from loadtests.peers.read_back import Lost
+from loadtests.peers.report import show_comparison
+from loadtests.peers.servers import PEERS
+from tests.support.engines import EngineMissing
+
+_RESULTS = Path("peers-results.json")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m loadtests.peers",
+        description="Send the same requests to Pharos' edge, to the OpenTelemetry Collector without a queue, and to "
+        "minimal handlers in Go and Rust, on one Kafka, and compare their CPU time per record. Each peer is built "
+        "once, which needs Go, Rust and a C compiler. Every answered request is read back from Kafka.",
+    )
+    parser.add_argument("--quick", action="store_true", help="two short rounds at full speed")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds, the peers in turn (5)")
+    parser.add_argument("--seconds", type=float, default=8.0, help="seconds of one measurement (8)")
+    parser.add_argument(
+        "--rate",
+        type=int,
+        action="append",
+        help="requests a second; 0 is full speed (may be given more than once; 0, 1000 and 3000)",
+    )
+    parser.add_argument("--only", action="append", choices=list(CASES), help="compare this kind of request")
+    parser.add_argument("--peer", action="append", choices=list(PEERS), help="compare this peer")
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        default=str(_RESULTS),
+        help=f"write every measurement as JSON to this file (./{_RESULTS}); - prints them instead of the table",
+    )
+    return parser.parse_args()
+
+
+async def _measure(plan: Plan) -> list[Taken]:
+    task = asyncio.current_task()
+    assert task is not None
+    # Handled like Ctrl-C: processes are stopped and folders removed before the exit.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    steps = sum(
+        len(plan.rates) * plan.rounds * len([peer for peer in CASES[name].peers if peer in plan.peers])
+        for name in plan.cases
+    )
+    with showing_progress(steps) as progress:
+        return [taken async for taken in measure_peers(progress, plan)]
+
+
+def main() -> int:
+    """Return exit status 0 if everything was measured; 1 if a peer cannot be built, fails, or loses a request."""
+    given = _arguments()
+    plan = Plan(
+        cases=given.only or list(CASES),
+        peers=given.peer or list(PEERS),
+        rates=given.rate or ([0] if given.quick else [0, 1000, 3000]),
+        rounds=2 if given.quick else given.rounds,
+        warm_up=1.0 if given.quick else 2.0,
+        seconds=2.0 if given.quick else given.seconds,
+    )
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            taken = runner.run(_measure(plan))
+    except (ChildFailed, EngineMissing, Lost) as error:
+        print(f"bench-peers: {error}", file=sys.stderr)
+        return 1
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print("bench-peers: stopped by a signal; nothing was written.", file=sys.stderr)
+        return 130
+    document = {"machine": describe_machine(), "measurements": [asdict(each) for each in taken]}
+    written = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    if given.json == "-":
+        sys.stdout.write(written.decode())
+        return 0
+    show_comparison(Console(), taken)
+    Path(given.json).write_bytes(written)
+    print(f"Written to {given.json}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
