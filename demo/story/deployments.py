@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import hmac
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
@@ -64,9 +64,16 @@ async def deploy_and_wait(person: ApiClient, environment_id: str, revision: str)
 
 async def _wait(person: ApiClient, environment_id: str) -> None:
     """Wait until the newest deployment of the environment has ended."""
+    await wait_for_newest(
+        person, f"/v1/environments/{environment_id}/deployments", lambda status: status in _FINAL
+    )
+
+
+async def wait_for_newest(person: ApiClient, path: str, has_ended: Callable[[str], bool]) -> None:
+    """Wait until the status of the newest object in a list is one in which it has ended, or the list is empty."""
     while True:
-        found = await person.get(f"/v1/environments/{environment_id}/deployments?limit=1")
-        if not found or found[0]["status"] in _FINAL:
+        found = await person.get(f"{path}?limit=1")
+        if not found or has_ended(found[0]["status"]):
             return
         await asyncio.sleep(_POLL_SECONDS)
 

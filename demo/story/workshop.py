@@ -1,17 +1,15 @@
 """The second project of the demo: deploys and variables of its production wait for a second person."""
 
-import asyncio
 from pathlib import Path
 
 from demo.api_client import ApiClient
 from demo.ledger import Ledger
-from demo.story.deployments import deploy_and_wait
+from demo.story.deployments import deploy_and_wait, wait_for_newest
 from demo.story.people import client_of
 from demo.story.releases import INGRID, Timeline
 from demo.story.repositories import WORKSHOP_COMMITS, make_workshop_repository
 
 _NAME, _SLUG = "Workshop", "workshop"
-_POLL_SECONDS = 0.5
 _DOCUMENT = """\
 version: 2
 project: {name: Workshop}
@@ -53,17 +51,9 @@ async def set_up_workshop(owner: ApiClient, ledger: Ledger, data: Path, timeline
         review = await owner.post(f"/v1/projects/{project}/configuration/reviews", asked)
         await owner.post(f"/v1/projects/{project}/configuration/reviews/{review['id']}/apply")
         # The run makes a queue and a heartbeat in the background: the demo is complete with them.
-        await _wait_for_run(owner, project)
+        runs = f"/v1/projects/{project}/configuration/applications"
+        await wait_for_newest(owner, runs, lambda status: status != "running")
         ledger.note("configuration")
-
-
-async def _wait_for_run(owner: ApiClient, project: str) -> None:
-    """Wait until the newest configuration run of the project has ended."""
-    while True:
-        found = await owner.get(f"/v1/projects/{project}/configuration/applications?limit=1")
-        if not found or found[0]["status"] != "running":
-            return
-        await asyncio.sleep(_POLL_SECONDS)
 
 
 async def _ensure_project(owner: ApiClient, ledger: Ledger) -> tuple[str, str]:

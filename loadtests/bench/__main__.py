@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import uvloop
 from rich.console import Console
 
-from loadtests.bench.child_process import ChildFailed
+from loadtests.bench.child_process import ChildFailed, cancel_on_sigterm
 from loadtests.bench.collect import measure_collect_consumer, measure_collect_edge
 from loadtests.bench.consumer import measure_clickhouse, measure_consumer
 from loadtests.bench.dashboard_reads import measure_dashboard_reads
@@ -72,10 +71,7 @@ def _arguments() -> argparse.Namespace:
 
 async def _measure(names: list[str], length: RunLength) -> list[Figure]:
     figures: list[Figure] = []
-    task = asyncio.current_task()
-    assert task is not None
-    # Handled like Ctrl-C: processes are stopped and folders removed before the exit.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    cancel_on_sigterm()
     with showing_progress(len(names)) as progress:
         for name in names:
             progress.begin_part(name)

@@ -1,9 +1,10 @@
-"""Child processes of the benchmark, which report results as lines of JSON."""
+"""Child processes of the benchmarks, which report results as lines of JSON."""
 
 import asyncio
 import json
+import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,7 +16,7 @@ class ChildFailed(Exception):
 
 
 class Child:
-    """The running process. Made by `running_child`."""
+    """The running process. Made by `running_child` and `running_program`."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
         self._name = name
@@ -24,6 +25,11 @@ class Child:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    def check_running(self) -> None:
+        """Raise `ChildFailed` if the process has ended."""
+        if self._process.returncode is not None:
+            raise ChildFailed(f"{self._name} ended with {self._process.returncode}; see its errors above.")
 
     async def read(self) -> dict[str, Any]:
         """Return the next reported line. Raises `ChildFailed` if the process has ended."""
@@ -38,11 +44,16 @@ class Child:
 @asynccontextmanager
 async def running_child(module: str, arguments: Mapping[str, object]) -> AsyncIterator[Child]:
     """Run `python -m loadtests.bench.MODULE` with the arguments as JSON; stop it at the end."""
+    command = [sys.executable, "-m", f"loadtests.bench.{module}", json.dumps(arguments)]
+    async with running_program(module, command) as child:
+        yield child
+
+
+@asynccontextmanager
+async def running_program(name: str, command: Sequence[str]) -> AsyncIterator[Child]:
+    """Run a program; stop it at the end. `name` is for errors."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        f"loadtests.bench.{module}",
-        json.dumps(arguments),
+        *command,
         # Kept open and never written to: its end of file tells the child that the benchmark has ended.
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -50,7 +61,7 @@ async def running_child(module: str, arguments: Mapping[str, object]) -> AsyncIt
         start_new_session=True,
     )
     try:
-        yield Child(module, process)
+        yield Child(name, process)
     finally:
         await stop_process(process)
 
@@ -70,3 +81,10 @@ async def stop_process(process: asyncio.subprocess.Process) -> None:
 def send_result(message: Mapping[str, object]) -> None:
     """Report a value to the benchmark, from inside the child."""
     print(json.dumps(message), flush=True)
+
+
+def cancel_on_sigterm() -> None:
+    """Handle SIGTERM like Ctrl-C: the current task is cancelled, stops its processes and removes its folders."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import signal
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -11,11 +10,11 @@ import orjson
 import uvloop
 from rich.console import Console
 
-from loadtests.bench.child_process import ChildFailed
+from loadtests.bench.child_process import ChildFailed, cancel_on_sigterm
 from loadtests.bench.progress import showing_progress
 from loadtests.bench.report import describe_machine
 from loadtests.peers.measure import CASES, Plan, Taken, measure_peers
-from loadtests.peers.read_back import Lost
+from loadtests.peers.read_back import PeerFailed
 from loadtests.peers.report import show_comparison
 from loadtests.peers.servers import PEERS
 from tests.support.engines import EngineMissing
@@ -51,10 +50,7 @@ def _arguments() -> argparse.Namespace:
 
 
 async def _measure(plan: Plan) -> list[Taken]:
-    task = asyncio.current_task()
-    assert task is not None
-    # Handled like Ctrl-C: processes are stopped and folders removed before the exit.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    cancel_on_sigterm()
     steps = sum(
         len(plan.rates) * plan.rounds * len([peer for peer in CASES[name].peers if peer in plan.peers])
         for name in plan.cases
@@ -77,7 +73,7 @@ def main() -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             taken = runner.run(_measure(plan))
-    except (ChildFailed, EngineMissing, Lost) as error:
+    except (ChildFailed, EngineMissing, PeerFailed) as error:
         print(f"bench-peers: {error}", file=sys.stderr)
         return 1
     except (KeyboardInterrupt, asyncio.CancelledError):

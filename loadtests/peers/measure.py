@@ -11,7 +11,7 @@ from loadtests.bench.on_kafka import running_engines
 from loadtests.bench.otlp_payloads import RECORDS
 from loadtests.bench.process_usage import peak_mb
 from loadtests.bench.progress import Progress
-from loadtests.peers.read_back import Lost, check_stored, read_back
+from loadtests.peers.read_back import PeerFailed, check_stored, read_back
 from loadtests.peers.servers import PEERS, Cluster
 from pipeline_contracts import topics
 
@@ -93,7 +93,7 @@ class Taken:
 async def measure_peers(progress: Progress, plan: Plan) -> AsyncIterator[Taken]:
     """Measure every case at every rate: in each round one peer after the other, each in a new process.
 
-    Raises `Lost` if an answered request is not in the log once, and `EngineMissing`.
+    Raises `PeerFailed` if a request is refused or an answered one is not in the log once, and `EngineMissing`.
     """
     async with running_engines(progress) as (kafka, redis):
         cluster = Cluster(kafka.bootstrap, redis.url)
@@ -126,13 +126,13 @@ async def _measure(
         )
         peak = peak_mb(server.pid)
     if measured.failures:
-        raise Lost(f"{label}: {next(iter(measured.failures))}")
+        raise PeerFailed(f"{label}: {next(iter(measured.failures))}")
     with progress.step(f"{label}: reading back", None):
         stored = await read_back(cluster.bootstrap, case.topic)
     try:
         check_stored(stored, measured.answered, _CONNECTIONS)
-    except Lost as error:
-        raise Lost(f"{label}: {error}") from None
+    except PeerFailed as error:
+        raise PeerFailed(f"{label}: {error}") from None
     progress.end_part()
     return Taken(
         name,

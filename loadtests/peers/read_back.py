@@ -14,8 +14,8 @@ from storage_backends.event_log.kafka_topics import read_topics
 _BATCH = re.compile(rb'"batch_id":"bench-(\d{10})"')
 
 
-class Lost(Exception):
-    """A peer has answered for requests that are not in the log, or has stored one twice."""
+class PeerFailed(Exception):
+    """A peer has refused a request, has lost one that it answered, or has stored one twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,13 @@ async def _remove(bootstrap: str, ends: Mapping[TopicPartition, int]) -> None:
 def check_stored(stored: Stored, answered: int, in_flight: int) -> None:
     """Check that each answered request is there once; `in_flight` requests at most had no answer.
 
-    Raises `Lost`.
+    Raises `PeerFailed`.
     """
     if not answered <= stored.messages <= answered + in_flight:
-        raise Lost(f"{answered} requests were answered, and {stored.messages} are stored")
+        raise PeerFailed(f"{answered} requests were answered, and {stored.messages} are stored")
     if twice := [number for number, count in stored.batches.items() if count > 1]:
-        raise Lost(f"{len(twice)} batches are stored twice, such as {twice[0].decode()}")
+        raise PeerFailed(f"{len(twice)} batches are stored twice, such as {twice[0].decode()}")
     if stored.batches and len(stored.batches) < answered:
-        raise Lost(f"{answered} batches were answered, and {len(stored.batches)} different ones are stored")
+        raise PeerFailed(
+            f"{answered} batches were answered, and {len(stored.batches)} different ones are stored"
+        )

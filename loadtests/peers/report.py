@@ -1,6 +1,6 @@
 """Prints the comparison: CPU per record with its spread, and Pharos in proportion to each peer."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from statistics import median
 
 from rich.console import Console
@@ -42,14 +42,10 @@ def _spread(values: Sequence[float]) -> str:
 
 def ratios(taken: Sequence[Taken], peer: str) -> list[float]:
     """Return Pharos' CPU in proportion to the peer's, one for each round that has both."""
-    return list(_ratios(taken, peer))
-
-
-def _ratios(taken: Sequence[Taken], peer: str) -> Iterator[float]:
-    by_round = {(each.round, each.peer): each.cpu_us for each in taken}
-    for (number, name), cost in by_round.items():
-        if name == peer and (number, "Pharos") in by_round:
-            yield by_round[number, "Pharos"] / cost
+    of_pharos = {each.round: each.cpu_us for each in taken if each.peer == "Pharos"}
+    return [
+        of_pharos[each.round] / each.cpu_us for each in taken if each.peer == peer and each.round in of_pharos
+    ]
 
 
 def _ratio(taken: Sequence[Taken], case: str, peer: str) -> str:

@@ -4,12 +4,12 @@ import asyncio
 import contextlib
 import json
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from loadtests.bench.child_process import ChildFailed, stop_process
+from loadtests.bench.child_process import Child, running_program
 from loadtests.bench.edge import fresh_edge, production
 from loadtests.peers.build import build_collector, build_go, build_rust
 from pipeline_contracts import topics
@@ -76,9 +76,10 @@ async def running_collector(cluster: Cluster) -> AsyncIterator[Server]:
                 metrics=topics.METRICS,
             )
         )
-        async with _running([str(build_collector()), "--config", str(config)]) as process:
-            await _wait_for_port(process, port)
-            yield Server(process.pid, port, make_credential(CredentialKind.INGEST_KEY))
+        command = [str(build_collector()), "--config", str(config)]
+        async with running_program("the Collector", command) as child:
+            await _wait_for_port(child, port)
+            yield Server(child.pid, port, make_credential(CredentialKind.INGEST_KEY))
 
 
 PEERS: Mapping[str, Running] = {
@@ -101,35 +102,15 @@ async def _running_handler(program: Path, cluster: Cluster) -> AsyncIterator[Ser
         "logs_topic": topics.LOGS,
         "metrics_topic": topics.METRICS,
     }
-    async with _running([str(program), json.dumps(settings)]) as process:
-        assert process.stdout is not None
-        line = await asyncio.wait_for(process.stdout.readline(), _START_SECONDS)
-        if not line:
-            raise ChildFailed(f"{program.name} ended with {await process.wait()}; see its errors above.")
-        yield Server(process.pid, json.loads(line)["port"], key)
+    async with running_program(program.name, [str(program), json.dumps(settings)]) as child:
+        report = await asyncio.wait_for(child.read(), _START_SECONDS)
+        yield Server(child.pid, report["port"], key)
 
 
-@asynccontextmanager
-async def _running(command: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        # Its end of file tells the handlers that the benchmark has ended.
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        # Ctrl-C goes only to the benchmark, which then stops its processes.
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        await stop_process(process)
-
-
-async def _wait_for_port(process: asyncio.subprocess.Process, port: int) -> None:
+async def _wait_for_port(child: Child, port: int) -> None:
     async with asyncio.timeout(_START_SECONDS):
         while True:
-            if process.returncode is not None:
-                raise ChildFailed(f"the Collector ended with {process.returncode}; see its errors above.")
+            child.check_running()
             with contextlib.suppress(OSError):
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.close()

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from loadtests.peers.measure import Taken
-from loadtests.peers.read_back import Lost, Stored, check_stored
+from loadtests.peers.read_back import PeerFailed, Stored, check_stored
 from loadtests.peers.report import ratios
 
 
@@ -28,7 +28,7 @@ def test_each_answered_request_must_be_stored_once(
     if fault is None:
         check_stored(stored, answered=10, in_flight=2)
         return
-    with pytest.raises(Lost, match=fault):
+    with pytest.raises(PeerFailed, match=fault):
         check_stored(stored, answered=10, in_flight=2)
 
 
