@@ -27,7 +27,18 @@ def read_open_sockets(
     uid: int, mark: str, leader: int | None, needed: frozenset[int] | None = None
 ) -> OpenSockets:
     """Read the descriptors of all processes of the user. `leader`: the process that the deployer started. Stops as
-    soon as the instance is found to have all of `needed` open: nothing that is read later would change that."""
+    soon as the instance is found to have all of `needed` open: nothing that is read later would change that.
+
+    A listener that no process has open was handed on while the processes were read, to a process that had just been
+    forked. So this reads a second time.
+    """
+    found = _read_once(uid, mark, leader, needed)
+    if needed and found.is_complete and not needed <= found.own | found.others:
+        return _read_once(uid, mark, leader, needed)
+    return found
+
+
+def _read_once(uid: int, mark: str, leader: int | None, needed: frozenset[int] | None) -> OpenSockets:
     processes = read_processes()
     membership = _InstanceMembership(processes, mark, leader)
     own: set[int] = set()

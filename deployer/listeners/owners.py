@@ -234,7 +234,8 @@ class ListenerOwners:
                     return Verdict.NOBODY
                 self._drop_closed(port, state)
                 unknown = [each for each in candidates if each.cookie not in state.known]
-                sockets = await self._read(state.expected, usage, frozenset(each.inode for each in unknown))
+                needed = frozenset(each.inode for each in unknown if each.uid == state.expected.uid)
+                sockets = await self._read(state.expected, usage, needed)
             verdicts = {each: self._judge(state.expected, each, sockets) for each in unknown}
             for listener, verdict in verdicts.items():
                 if verdict is False:

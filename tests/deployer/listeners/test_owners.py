@@ -10,10 +10,11 @@ import pytest
 
 from deployer.listeners import open_sockets
 from deployer.listeners import owners as owners_module
-from deployer.listeners.open_sockets import OpenSockets, read_open_sockets
+from deployer.listeners.open_sockets import OpenSockets, _read_socket_inodes, read_open_sockets
 from deployer.listeners.owners import ExpectedInstance, ListenerOwners, Verdict
 from deployer.listeners.sources import Listener, ListenerSource, ProcNet, SocketDiagnostics
 from deployer.listeners.throttle import ExaminationThrottle
+from deployer.processes.process_table import Process, read_processes
 from deployer.traffic.interface import Target
 from deployer.traffic.proxy.upstream import UpstreamRefused, open_upstream
 from tests.deployer.processes.sandbox import PYTHON, Sandbox, make_sandbox, wait_until
@@ -109,6 +110,34 @@ async def test_the_instances_own_listener_is_trusted(
         owners.forget(port, running.expected.mark)
         assert not owners.is_owned(port, owners.verified_cookies(port))
         assert await owners.examine(port) is Verdict.FOREIGN
+    finally:
+        await running.process.end(0)
+        owners.close()
+
+
+async def test_a_listener_handed_to_a_new_process_during_the_examination_is_trusted(
+    source: ListenerSource, sandbox: Sandbox, null_output: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The processes were listed before the fork; the descriptors were read after the parent had closed its own."""
+    port = free_port()
+    owners = _owners(source)
+    running = Running(sandbox, port, source, null_output, WORKER)
+    lists: list[int] = []
+
+    def list_without_the_worker_at_first() -> list[Process]:
+        processes = read_processes()
+        lists.append(len(processes))
+        workers = [each for each in processes if each.parent == running.process.pid]
+        return [each for each in processes if each not in workers] if len(lists) == 1 else processes
+
+    try:
+        owners.expect(port, running.expected)
+        await running.listens()
+        pid = running.process.pid
+        await wait_until(lambda: pid is not None and not _read_socket_inodes(pid))
+        monkeypatch.setattr(open_sockets, "read_processes", list_without_the_worker_at_first)
+        assert await owners.examine(port) is Verdict.OWN
+        assert len(lists) == 2
     finally:
         await running.process.end(0)
         owners.close()
