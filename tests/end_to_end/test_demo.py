@@ -30,8 +30,11 @@ def demo(days: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platfo
     data = Path(os.path.relpath(tmp_path_factory.mktemp("demo") / "demo"))
     platform = PlatformProcess(data, command=[*program, "up"])
     platform.start("--demo")
-    yield platform
-    platform.kill()
+    try:
+        yield platform
+    finally:
+        # With SIGTERM: applications that a second start has adopted outlive a kill.
+        platform.stop()
 
 
 def _shop(platform: PlatformProcess, seconds: float = 120.0) -> str:
