@@ -33,7 +33,7 @@ def demo(days: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platfo
     try:
         yield platform
     finally:
-        # With SIGTERM: applications that a second start has adopted outlive a kill.
+        # With SIGTERM: the applications of the demo outlive a kill.
         platform.stop()
 
 

@@ -51,14 +51,17 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProce
     program = [sys.executable, "-m", "tests.support.short_demo", _DAYS, "up"]
     running = PlatformProcess(tmp_path_factory.mktemp("pages") / "data", command=program)
     running.start("--demo")
-    ledger = running.data / "demo.json"
-    deadline = time.monotonic() + _LOAD_SECONDS
-    while not ledger.exists() or "complete" not in json.loads(ledger.read_text()):
-        assert time.monotonic() < deadline, running.log.read_text()[-3000:]
-        time.sleep(0.5)
-    running.wait_until_consumed()
-    yield running
-    running.kill()
+    try:
+        ledger = running.data / "demo.json"
+        deadline = time.monotonic() + _LOAD_SECONDS
+        while not ledger.exists() or "complete" not in json.loads(ledger.read_text()):
+            assert time.monotonic() < deadline, running.log.read_text()[-3000:]
+            time.sleep(0.5)
+        running.wait_until_consumed()
+        yield running
+    finally:
+        # With SIGTERM: the applications of the demo outlive a kill.
+        running.stop()
 
 
 @pytest.fixture(scope="module")
