@@ -1,16 +1,14 @@
 """`python -m loadtests.bench`: measure every part and print the figures next to their targets."""
 
 import argparse
-import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import uvloop
 from rich.console import Console
 
-from loadtests.bench.child_process import ChildFailed, cancel_on_sigterm
+from loadtests.bench.child_process import ChildFailed
 from loadtests.bench.collect import measure_collect_consumer, measure_collect_edge
+from loadtests.bench.command import add_json_option, run_measurements, write_results
 from loadtests.bench.consumer import measure_clickhouse, measure_consumer
 from loadtests.bench.dashboard_reads import measure_dashboard_reads
 from loadtests.bench.deploy_reads import measure_deploy_reads
@@ -60,18 +58,12 @@ def _arguments() -> argparse.Namespace:
         choices=list(_PARTS),
         help="measure this part (may be given more than once)",
     )
-    parser.add_argument(
-        "--json",
-        metavar="FILE",
-        default=str(_RESULTS),
-        help=f"write the figures as JSON to this file (./{_RESULTS}); - prints them instead of the table",
-    )
+    add_json_option(parser, _RESULTS, "the figures")
     return parser.parse_args()
 
 
 async def _measure(names: list[str], length: RunLength) -> list[Figure]:
     figures: list[Figure] = []
-    cancel_on_sigterm()
     with showing_progress(len(names)) as progress:
         for name in names:
             progress.begin_part(name)
@@ -80,29 +72,15 @@ async def _measure(names: list[str], length: RunLength) -> list[Figure]:
     return figures
 
 
-def main() -> int:
-    """Return exit status 0 if everything was measured, whether or not the targets are met; 1 if a part was not."""
+def main() -> None:
+    """Exit with the status 0 if everything was measured, whether or not the targets are met; 1 if a part was not."""
     arguments = _arguments()
     names = [name for name in _PARTS if arguments.only is None or name in arguments.only]
-    try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            figures = runner.run(_measure(names, QUICK if arguments.quick else FULL))
-    except ChildFailed as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        print("bench: stopped by a signal; nothing was written.", file=sys.stderr)
-        return 130
+    figures = run_measurements("bench", _measure(names, QUICK if arguments.quick else FULL), ChildFailed)
     machine = describe_machine()
     document = to_json(figures, machine, arguments.quick)
-    if arguments.json == "-":
-        sys.stdout.write(document.decode())
-        return 0
-    show_table(Console(), figures, machine)
-    Path(arguments.json).write_bytes(document)
-    print(f"Written to {arguments.json}")
-    return 0
+    write_results(arguments.json, document, lambda: show_table(Console(), figures, machine))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -81,10 +80,3 @@ async def stop_process(process: asyncio.subprocess.Process) -> None:
 def send_result(message: Mapping[str, object]) -> None:
     """Report a value to the benchmark, from inside the child."""
     print(json.dumps(message), flush=True)
-
-
-def cancel_on_sigterm() -> None:
-    """Handle SIGTERM like Ctrl-C: the current task is cancelled, stops its processes and removes its folders."""
-    task = asyncio.current_task()
-    assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)

@@ -1,16 +1,14 @@
 """`python -m loadtests.peers`: compare Pharos with the OpenTelemetry Collector and with handlers in Go and Rust."""
 
 import argparse
-import asyncio
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import orjson
-import uvloop
 from rich.console import Console
 
-from loadtests.bench.child_process import ChildFailed, cancel_on_sigterm
+from loadtests.bench.child_process import ChildFailed
+from loadtests.bench.command import add_json_option, run_measurements, write_results
 from loadtests.bench.progress import showing_progress
 from loadtests.bench.report import describe_machine
 from loadtests.peers.measure import CASES, Plan, Taken, measure_peers
@@ -40,17 +38,11 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--only", action="append", choices=list(CASES), help="compare this kind of request")
     parser.add_argument("--peer", action="append", choices=list(PEERS), help="compare this peer")
-    parser.add_argument(
-        "--json",
-        metavar="FILE",
-        default=str(_RESULTS),
-        help=f"write every measurement as JSON to this file (./{_RESULTS}); - prints them instead of the table",
-    )
+    add_json_option(parser, _RESULTS, "every measurement")
     return parser.parse_args()
 
 
 async def _measure(plan: Plan) -> list[Taken]:
-    cancel_on_sigterm()
     steps = sum(
         len(plan.rates) * plan.rounds * len([peer for peer in CASES[name].peers if peer in plan.peers])
         for name in plan.cases
@@ -59,8 +51,8 @@ async def _measure(plan: Plan) -> list[Taken]:
         return [taken async for taken in measure_peers(progress, plan)]
 
 
-def main() -> int:
-    """Return exit status 0 if everything was measured; 1 if a peer cannot be built, fails, or loses a request."""
+def main() -> None:
+    """Exit with the status 0 if everything was measured; 1 if a peer cannot be built, fails, or loses a request."""
     given = _arguments()
     plan = Plan(
         cases=given.only or list(CASES),
@@ -70,25 +62,11 @@ def main() -> int:
         warm_up=1.0 if given.quick else 2.0,
         seconds=2.0 if given.quick else given.seconds,
     )
-    try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            taken = runner.run(_measure(plan))
-    except (ChildFailed, EngineMissing, PeerFailed) as error:
-        print(f"bench-peers: {error}", file=sys.stderr)
-        return 1
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        print("bench-peers: stopped by a signal; nothing was written.", file=sys.stderr)
-        return 130
+    taken = run_measurements("bench-peers", _measure(plan), ChildFailed, EngineMissing, PeerFailed)
     document = {"machine": describe_machine(), "measurements": [asdict(each) for each in taken]}
     written = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    if given.json == "-":
-        sys.stdout.write(written.decode())
-        return 0
-    show_comparison(Console(), taken)
-    Path(given.json).write_bytes(written)
-    print(f"Written to {given.json}")
-    return 0
+    write_results(given.json, written, lambda: show_comparison(Console(), taken))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.demo_platform import running_demo, wait_until_noted
 from tests.support.platform_process import PHAROS, PlatformProcess
 
 
@@ -28,13 +29,8 @@ def demo(days: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platfo
     program = [str(PHAROS)] if days == 90 else [sys.executable, "-m", "tests.support.short_demo", str(days)]
     # As people type it: git, which makes the commits, runs in another folder.
     data = Path(os.path.relpath(tmp_path_factory.mktemp("demo") / "demo"))
-    platform = PlatformProcess(data, command=[*program, "up"])
-    platform.start("--demo")
-    try:
+    with running_demo(data, program) as platform:
         yield platform
-    finally:
-        # With SIGTERM: the applications of the demo outlive a kill.
-        platform.stop()
 
 
 def _shop(platform: PlatformProcess, seconds: float = 120.0) -> str:
@@ -47,16 +43,6 @@ def _shop(platform: PlatformProcess, seconds: float = 120.0) -> str:
     raise AssertionError(platform.log.read_text()[-2000:])
 
 
-def _wait_until_loaded(platform: PlatformProcess, part: str, seconds: float = 240.0) -> None:
-    """Wait until the demo has noted that this part of it exists."""
-    ledger = platform.data / "demo.json"
-    deadline = time.monotonic() + seconds
-    while part not in json.loads(ledger.read_text()):
-        assert time.monotonic() < deadline, platform.log.read_text()[-2000:]
-        time.sleep(0.2)
-    platform.wait_until_consumed()
-
-
 def test_the_first_report_shows_past_visits_and_live_clicks(demo: PlatformProcess, days: int) -> None:
     shop = _shop(demo)
     with urllib.request.urlopen(shop, timeout=60) as answer:
@@ -64,7 +50,7 @@ def test_the_first_report_shows_past_visits_and_live_clicks(demo: PlatformProces
     site = demo.credentials["site"]
     assert f'data-site="{site["tracker_id"]}"' in page
     assert f"http://127.0.0.1:{demo.port}/tracker/v1.js" in page
-    _wait_until_loaded(demo, "visits")
+    wait_until_noted(demo, "visits", 240.0)
     report = json.loads(demo.run("report", str(site["id"]), "--days", str(days), "--json").stdout)
     report = report.get("data", report)
     assert report["metrics"]["pageviews"]["value"] > 30_000 / 90 * days
@@ -86,7 +72,7 @@ def test_the_first_report_shows_past_visits_and_live_clicks(demo: PlatformProces
 @pytest.mark.timeout(1500)
 def test_a_second_start_does_not_repeat_past_visits(demo: PlatformProcess) -> None:
     _shop(demo)
-    _wait_until_loaded(demo, "complete", 1200.0)
+    wait_until_noted(demo, "complete", 1200.0)
     assert "the demo has no" not in demo.log.read_text()
     # The same days both times, even if midnight is in between.
     today = datetime.now(UTC).date()

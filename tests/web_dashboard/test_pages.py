@@ -1,6 +1,5 @@
 """The pages of the dashboard on a demo platform: each has no fault, is accessible, and fits on a phone."""
 
-import json
 import re
 import sys
 import time
@@ -24,6 +23,7 @@ from tests.support.dashboard_walk import (
     watch_heartbeat_go_down,
     watch_in_ten_tabs,
 )
+from tests.support.demo_platform import running_demo, wait_until_noted
 from tests.support.engines import skip_if_missing
 from tests.support.figures.compare import Answers
 from tests.support.hostile_markup import MARK, Hostile, send_hostile_markup
@@ -48,20 +48,10 @@ PATTERNS = {pattern.text: pattern for pattern in list_patterns()}
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess]:
     """One demo for all pages."""
-    program = [sys.executable, "-m", "tests.support.short_demo", _DAYS, "up"]
-    running = PlatformProcess(tmp_path_factory.mktemp("pages") / "data", command=program)
-    running.start("--demo")
-    try:
-        ledger = running.data / "demo.json"
-        deadline = time.monotonic() + _LOAD_SECONDS
-        while not ledger.exists() or "complete" not in json.loads(ledger.read_text()):
-            assert time.monotonic() < deadline, running.log.read_text()[-3000:]
-            time.sleep(0.5)
-        running.wait_until_consumed()
+    program = [sys.executable, "-m", "tests.support.short_demo", _DAYS]
+    with running_demo(tmp_path_factory.mktemp("pages") / "data", program) as running:
+        wait_until_noted(running, "complete", _LOAD_SECONDS)
         yield running
-    finally:
-        # With SIGTERM: the applications of the demo outlive a kill.
-        running.stop()
 
 
 @pytest.fixture(scope="module")
