@@ -1,8 +1,6 @@
 """Accept OTLP traces, logs and metrics: from the request to a durable 200."""
 
 import asyncio
-import itertools
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,11 +27,8 @@ from storage_backends.key_directory.interface import KeyEntry
 
 OTLP = "/api/v1/otlp/"
 
-# Requests need no order: they are distributed over all partitions, so that all consumers can share an environment.
-_LOG_KEYS = 4096
 # Size of a body up to which a repair takes no longer than decoding a large body.
 _INLINE_REPAIR_BYTES = 256 * 1024
-_log_keys = itertools.count(secrets.randbelow(_LOG_KEYS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +155,8 @@ class AcceptOtlp:
             coding,
             tuple(verdict.rejected),
         )
-        log_key = b"%d" % (next(_log_keys) % _LOG_KEYS)
-        return await self.intake.store(key, verdict.accepted, topic, log_key, encode_otlp_meta(meta), body)
+        # Requests need no order: all consumers can share an environment.
+        return await self.intake.store(key, verdict.accepted, topic, b"", encode_otlp_meta(meta), body)
 
     def _is_protobuf(self, request: web.BaseRequest) -> bool:
         content_type = request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()

@@ -1,6 +1,7 @@
 """The interface of the event log: appending for the edge, reading for the consumers."""
 
-from collections.abc import Awaitable, Mapping, Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from pipeline_contracts.records import LogRecord, Position
@@ -9,8 +10,9 @@ from pipeline_contracts.records import LogRecord, Position
 class EventLog(Protocol):
     """The writing side."""
 
-    def append(self, topic: str, key: bytes, meta: bytes, value: bytes) -> Awaitable[None]:
-        """Append one record; the awaitable completes when the record is durable. Records of one key stay in order.
+    def append(self, topic: str, key: bytes, meta: bytes, value: bytes) -> "asyncio.Future[None]":
+        """Append one record; the future completes when the record is durable. Records of one key stay in
+        order; an empty key needs none.
 
         Raises `StorageUnavailable` (also as `LogFull`) when durability is in doubt, immediately or when awaited.
         Cancelling the waiting task does not withdraw the record.

@@ -1,36 +1,32 @@
 """The event log on Kafka, its writing side: one open batch a partition, all copies in sync, idempotent.
 
-A batch stays open for more records until aiokafka takes it for a produce request. While the brokers work on one
-request the next ones fill, so a batch carries as many records as came in meanwhile: under load a produce request
-costs a fraction of an ingest request. `send()` per record costs up to 1.7 times the CPU (decisions/0041).
+A batch stays open for more records until it is sent. While the brokers work on one request the next ones fill, so a
+batch carries as many records as came in meanwhile: under load a produce request costs a fraction of an ingest request.
 """
 
 import asyncio
+import itertools
 import logging
 import time
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
 
-from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
+from aiokafka.structs import TopicPartition
 
 from pipeline_contracts.errors import LogFull, StorageUnavailable
-from storage_backends.end_task import close_within, end_task
-from storage_backends.event_log.kafka_batch import GrowingBatch, set_compression
+from storage_backends.end_task import end_task
 from storage_backends.event_log.kafka_connection import KafkaConnection
+from storage_backends.event_log.kafka_producer import KafkaProducer, PendingBatch
 from storage_backends.event_log.kafka_start import start_client
 from storage_backends.event_log.kafka_topic_ids import TopicDescription, describe_topics
 from storage_backends.event_log.kafka_topics import read_topics
 
 logger = logging.getLogger(__name__)
 
-META_HEADER = "pharos"
-
-# Bytes of records, before compression, that close a batch.
-_BATCH_BYTES = 512 * 1024
-# A batch waits so long for more records: an unnoticeable delay that halves the cost at full load.
-_LINGER_MS = 5
+# Bytes of records without a key, before compression, after which another partition gets the next ones.
+_FULL_ENOUGH_BYTES = 128 * 1024
 _FIRST_PAUSE = 0.2
 _MAX_PAUSE = 5.0
 # A batch that waits longer than this makes the edge unready, before its requests time out.
@@ -38,25 +34,6 @@ _STALLED_SECONDS = 2.0
 # Interval of the checks of the topics. A topic that is missing once may be on a broker that is still starting.
 _WATCH_SECONDS = 10.0
 _MISSING_CHECKS = 2
-
-
-class _SharedFuture(asyncio.Future[None]):
-    """A future that all appends to a batch await: a request that gives up must not cancel it for the others."""
-
-    def cancel(self, msg: Any | None = None) -> bool:
-        return False
-
-
-class _OpenBatch:
-    """A batch that may still grow, and the future of its appends."""
-
-    __slots__ = ("batch", "done", "size", "opened_at")
-
-    def __init__(self, batch: GrowingBatch, done: _SharedFuture, opened_at: float) -> None:
-        self.batch = batch
-        self.done = done
-        self.size = 0
-        self.opened_at = opened_at
 
 
 class KafkaEventLog:
@@ -69,18 +46,21 @@ class KafkaEventLog:
         self._topics = tuple(topics)
         self._buffer_bytes = buffer_bytes
         self._timeout = timeout
-        set_compression()
         self._loop = asyncio.get_running_loop()
-        self._producer: AIOKafkaProducer | None = None
-        self._partitions: Mapping[str, int] = {}
+        self._producer: KafkaProducer | None = None
         self._described: Mapping[str, TopicDescription] = {}
-        self._open_batches: dict[tuple[str, int], _OpenBatch] = {}
-        self._unacknowledged: dict[_OpenBatch, None] = {}
+        # Targets by topic and partition.
+        self._targets: dict[str, list[TopicPartition]] = {}
+        # The newest batch of records without a key, by topic.
+        self._newest: dict[str, PendingBatch] = {}
+        self._turns = itertools.count()
+        # Batches whose appends wait, the oldest first.
+        self._unacknowledged: dict[PendingBatch, None] = {}
+        self._expiry: asyncio.TimerHandle | None = None
         self._buffered = 0
-        # Number of batches that timed out but are still in aiokafka's queue, and the time of the last failed batch.
+        # Number of batches that timed out but may still be stored, and the time of the last failed batch.
         self._late_batches = 0
         self._gave_up_at = -_STALLED_SECONDS
-        self._tasks: set[asyncio.Task[None]] = set()
         # Tasks that close replaced producers, which may still deliver their batches.
         self._retiring: set[asyncio.Task[None]] = set()
         self._closing = False
@@ -94,19 +74,26 @@ class KafkaEventLog:
         size = len(value) + len(meta) + len(key) + 64
         if self._buffered + size > self._buffer_bytes and self._buffered:
             raise LogFull("Too much waits for the brokers.")
-        partition = zlib.crc32(key) % self._partitions[topic]
-        target = (topic, partition)
-        headers = [(META_HEADER, meta)]
-        open_batch = self._open_batches.get(target)
-        if (
-            open_batch is None
-            or open_batch.batch.append(timestamp=None, key=key, value=value, headers=headers) is None
-        ):
-            open_batch = self._open_batch(target, self._producer)
-            open_batch.batch.append(timestamp=None, key=key, value=value, headers=headers)
-        open_batch.size += size
+        batch = self._producer.append(self._choose_target(topic, key), key, meta, value)
+        if not key:
+            self._newest[topic] = batch
+        if not batch.size:
+            self._unacknowledged[batch] = None
+            if self._expiry is None:
+                self._expiry = self._loop.call_later(self._timeout, self._expire)
+        batch.size += size
         self._buffered += size
-        return open_batch.done
+        return batch.done
+
+    def _choose_target(self, topic: str, key: bytes) -> TopicPartition:
+        targets = self._targets[topic]
+        if key:
+            return targets[zlib.crc32(key) % len(targets)]
+        # Any partition will do: fill a batch before the next partition gets one.
+        newest = self._newest.get(topic)
+        if newest is not None and newest.encoded is None and newest.size < _FULL_ENOUGH_BYTES:
+            return newest.target
+        return targets[next(self._turns) % len(targets)]
 
     def stalled_reason(self) -> str | None:
         if self._producer is None:
@@ -131,73 +118,66 @@ class KafkaEventLog:
         self._unavailable_reason = "is closing"
         await end_task(self._watching)
         await end_task(self._connecting)
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=self._timeout)
+        await self._wait_acknowledged()
         for retiring in list(self._retiring):
             await end_task(retiring)
         if self._producer is not None:
-            await close_within(1.0, self._producer.stop())
+            await self._producer.close()
             self._producer = None
+        if self._expiry is not None:
+            self._expiry.cancel()
 
-    def _open_batch(self, target: tuple[str, int], producer: AIOKafkaProducer) -> _OpenBatch:
-        opened = _OpenBatch(GrowingBatch(_BATCH_BYTES), _SharedFuture(loop=self._loop), time.monotonic())
-        self._open_batches[target] = opened
-        self._unacknowledged[opened] = None
-        task = self._loop.create_task(self._deliver(producer, target, opened))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return opened
+    async def _wait_acknowledged(self) -> None:
+        """Wait until each batch of now is acknowledged or given up."""
+        if waiting := [batch.done for batch in self._unacknowledged]:
+            await asyncio.wait(waiting, timeout=self._timeout)
 
-    async def _deliver(self, producer: AIOKafkaProducer, target: tuple[str, int], sent: _OpenBatch) -> None:
-        """Send the batch, wait for the brokers, and complete its appends."""
-        topic, partition = target
-        deadline = sent.opened_at + self._timeout
-        failure: BaseException | None = None
-        delivered: asyncio.Future[Any] | None = None
+    async def _retire(self, producer: KafkaProducer) -> None:
+        """Close a producer that takes no more records, once its batches are delivered or given up."""
         try:
-            async with asyncio.timeout_at(self._loop.time() + self._timeout):
-                delivered = await producer.send_batch(sent.batch, topic, partition=partition)
-        except Exception as error:
-            # Any error must reach the appends that wait for the batch.
-            failure = error
-        # Close the batch after the wait: later appends would wait longer than the first ones, and open the next batch.
-        if delivered is not None:
-            await asyncio.wait({delivered}, timeout=max(0.1, deadline - time.monotonic()))
-            failure = TimeoutError() if not delivered.done() else delivered.exception()
-        sent.batch.close()
-        if self._open_batches.get(target) is sent:
-            del self._open_batches[target]
-        self._unacknowledged.pop(sent)
-        if failure is None:
-            self._buffered -= sent.size
-            sent.done.set_result(None)
-            return
-        logger.warning(
-            "%s/%d: %d records are not acknowledged: %r",
-            topic,
-            partition,
-            sent.batch.record_count(),
-            failure,
-        )
-        sent.done.set_exception(StorageUnavailable("The brokers do not acknowledge."))
-        # Marks the exception as retrieved: no task may wait any more, and the failure is logged above.
-        sent.done.exception()
-        self._gave_up_at = time.monotonic()
-        if delivered is not None and not delivered.done():
-            # The batch stays in aiokafka's queue until the brokers are back, and counts as buffered until then.
-            self._late_batches += 1
-            delivered.add_done_callback(lambda late: self._release(late, sent.size))
-            return
-        self._buffered -= sent.size
-        if isinstance(failure, KafkaError) and not failure.retriable:
-            # The brokers saw a gap in this producer's sequence numbers, or aiokafka has given up: connect again.
+            await self._wait_acknowledged()
+        finally:
+            await producer.close()
+
+    def _finish(self, producer: KafkaProducer, batch: PendingBatch, failure: Exception | None) -> None:
+        """Complete the appends of a batch that has left the producer."""
+        self._buffered -= batch.size
+        if batch.done.done():
+            self._late_batches -= 1
+        else:
+            del self._unacknowledged[batch]
+            if failure is None:
+                batch.done.set_result(None)
+            else:
+                self._give_up(batch, failure)
+        if failure is not None and not (isinstance(failure, KafkaError) and failure.retriable):
+            # The brokers saw a gap in this producer's sequence numbers, or refuse its batches: connect again.
             self._reconnect(producer, f"lost the brokers ({type(failure).__name__})")
 
-    def _release(self, late: "asyncio.Future[Any]", size: int) -> None:
-        self._buffered -= size
-        self._late_batches -= 1
-        if not late.cancelled():
-            late.exception()
+    def _expire(self) -> None:
+        """Give up the appends that have waited for the whole timeout."""
+        self._expiry = None
+        until = time.monotonic() - self._timeout
+        for batch in list(self._unacknowledged):
+            if batch.opened_at > until:
+                self._expiry = self._loop.call_later(batch.opened_at - until, self._expire)
+                return
+            del self._unacknowledged[batch]
+            self._give_up(batch, TimeoutError())
+            if batch.withdraw():
+                self._buffered -= batch.size
+            else:
+                # Counts as buffered until the brokers are back.
+                self._late_batches += 1
+
+    def _give_up(self, batch: PendingBatch, failure: Exception) -> None:
+        topic, partition = batch.target
+        count = batch.records.count
+        logger.warning("%s/%d: %d records are not acknowledged: %r", topic, partition, count, failure)
+        batch.done.set_exception(StorageUnavailable("The brokers do not acknowledge."))
+        # Marks the exception as retrieved: no task may wait any more, and the failure is logged above.
+        batch.done.exception()
+        self._gave_up_at = time.monotonic()
 
     async def _watch(self) -> None:
         """Watch for topics that are recreated or deleted, and connect again if the topics have changed."""
@@ -222,17 +202,14 @@ class KafkaEventLog:
                 )
                 self._reconnect(producer, "connects again because its topics changed")
 
-    def _reconnect(self, failed: AIOKafkaProducer, reason: str) -> None:
+    def _reconnect(self, failed: KafkaProducer, reason: str) -> None:
         if self._producer is None or self._producer is not failed or self._closing:
             return
         self._producer = None
         self._unavailable_reason = reason
-        # New records must not join batches that the old producer may never deliver.
-        self._open_batches.clear()
-        # In the background: closing waits for batches whose partition may be gone, and other topics must not wait.
-        retiring = self._loop.create_task(
-            close_within(self._timeout, failed.stop()), name="old kafka producer"
-        )
+        self._newest.clear()
+        # In the background: it waits for batches whose partition may be gone, and other topics must not wait.
+        retiring = self._loop.create_task(self._retire(failed), name="old kafka producer")
         self._retiring.add(retiring)
         retiring.add_done_callback(self._retiring.discard)
         self._connecting = self._loop.create_task(self._connect(), name="kafka producer")
@@ -252,19 +229,15 @@ class KafkaEventLog:
                 self._producer = producer
                 return
 
-    async def _new_producer(self) -> AIOKafkaProducer:
+    async def _new_producer(self) -> KafkaProducer:
         described = await read_topics(self._connection, self._topics)
-        producer = AIOKafkaProducer(
-            **self._connection.client_options(),
-            acks="all",
-            enable_idempotence=True,
-            compression_type=None,
-            linger_ms=_LINGER_MS,
-            request_timeout_ms=int(self._timeout * 1000),
-        )
-        await start_client(producer.start, producer.stop, self._timeout)
+        producer = KafkaProducer(self._connection, self._timeout, self._finish)
+        await start_client(partial(producer.start, self._topics), producer.close, self._timeout)
         self._described = described
-        self._partitions = {topic: found.partitions for topic, found in described.items()}
+        self._targets = {
+            topic: [TopicPartition(topic, number) for number in range(found.partitions)]
+            for topic, found in described.items()
+        }
         return producer
 
 

@@ -12,7 +12,6 @@ import ctypes
 import gc
 import importlib
 import io
-import itertools
 import json
 import os
 import pkgutil
@@ -151,12 +150,10 @@ def _become(request: dict[str, Any]) -> None:
 
 def _redraw_random_values() -> None:
     """Repeat the random choices that modules make at import, so that each process has its own."""
-    from ingest_edge.otlp import accept
     from pipeline_contracts import identifiers
 
     random.seed()
     identifiers._REQUEST_PREFIX = secrets.token_hex(8)
-    accept._log_keys = itertools.count(secrets.randbelow(accept._LOG_KEYS))
 
 
 def _writer(descriptor: int, unbuffered: bool, errors: str = "strict") -> io.TextIOWrapper:

@@ -1,0 +1,247 @@
+"""Sends batches to the brokers: idempotent, acknowledged by all copies in sync, in order in each partition.
+
+While a broker works on one request, the next batches fill; then all batches whose partitions it leads go in one
+request. So a busy broker costs little per record. aiokafka has the connections and the cluster's metadata; its own
+producer needs a task, futures and rounds of its sender for each batch (decisions/0055).
+"""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import (
+    DuplicateSequenceNumber,
+    KafkaConnectionError,
+    KafkaError,
+    NoError,
+    RequestTimedOutError,
+    for_code,
+)
+from aiokafka.protocol.transaction import InitProducerIdRequest
+from aiokafka.structs import TopicPartition
+
+from storage_backends.end_task import close_within
+from storage_backends.event_log.kafka_batch import RecordBatch
+from storage_backends.event_log.kafka_connection import KafkaConnection
+from storage_backends.event_log.kafka_produce import Produce
+
+logger = logging.getLogger(__name__)
+
+# Bytes of records, before compression, that close a batch.
+_BATCH_BYTES = 512 * 1024
+# Bytes of records, before compression, in one request, unless its first batch has more.
+_REQUEST_BYTES = 8 * 1024 * 1024
+# A batch waits so long for more records: an unnoticeable delay that halves the cost at full load.
+_LINGER_SECONDS = 0.005
+# Timers of the event loop are this accurate.
+_TIMER_SECONDS = 0.001
+_RETRY_SECONDS = 0.1
+_CLOSE_SECONDS = 1.0
+_SEQUENCE_NUMBERS = 2**31
+
+
+class SharedFuture(asyncio.Future[None]):
+    """A future that all appends to a batch await: a request that gives up must not cancel it for the others."""
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        return False
+
+
+class PendingBatch:
+    """Records of one partition that are sent together, until the brokers have acknowledged them."""
+
+    __slots__ = ("target", "records", "done", "size", "opened_at", "encoded", "_queue")
+
+    def __init__(self, target: TopicPartition, done: SharedFuture, queue: "deque[PendingBatch]") -> None:
+        self.target = target
+        self._queue = queue
+        self.records = RecordBatch(_BATCH_BYTES, time.time_ns() // 1_000_000)
+        self.done = done
+        """Completed by the log."""
+        self.size = 0
+        """Bytes in memory."""
+        self.opened_at = time.monotonic()
+        self.encoded: bytes | None = None
+        """Set when it is sent for the first time. Every retry sends the same bytes, so the brokers store it once."""
+
+    def withdraw(self) -> bool:
+        """Never send it. False if it was sent already: the brokers may store it any time."""
+        if self.encoded is not None:
+            return False
+        self._queue.remove(self)
+        return True
+
+
+class _Partition:
+    """The batches of one partition, in order; the first one may be in flight."""
+
+    __slots__ = ("target", "batches", "sequence", "retry_at")
+
+    def __init__(self, target: TopicPartition) -> None:
+        self.target = target
+        self.batches: deque[PendingBatch] = deque()
+        self.sequence = 0
+        """Of the next record that no batch has."""
+        self.retry_at = 0.0
+
+
+Finished = Callable[["KafkaProducer", PendingBatch, Exception | None], None]
+
+
+class KafkaProducer:
+    """One producer ID, on one event loop. `finished` gets each batch once: acknowledged, or with its error."""
+
+    def __init__(self, connection: KafkaConnection, request_seconds: float, finished: Finished) -> None:
+        """Raises what `KafkaConnection.client_options` raises."""
+        self._loop = asyncio.get_running_loop()
+        self._timeout_ms = int(request_seconds * 1000)
+        self.client = AIOKafkaClient(**connection.client_options(), request_timeout_ms=self._timeout_ms)
+        self._finished = finished
+        self._producer_id, self._epoch = -1, -1
+        self._partitions: dict[TopicPartition, _Partition] = {}
+        # Partitions with a batch, none of it in flight: the first one has waited for its turn the longest.
+        self._waiting: dict[_Partition, None] = {}
+        self._busy_brokers: set[int] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._requests: set[asyncio.Task[None]] = set()
+
+    async def start(self, topics: Sequence[str]) -> None:
+        """Connect, and get a producer ID. Raises `KafkaError`."""
+        await self.client.bootstrap()
+        await self.client.set_topics(topics)
+        while True:
+            node = self.client.get_random_node()
+            answer = await self.client.send(node, InitProducerIdRequest(None, 0))
+            error = for_code(answer.error_code)
+            if error is NoError:
+                self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
+                return
+            if not error.retriable:
+                raise error
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def close(self) -> None:
+        """Close the connections. Batches that are not acknowledged fail with `KafkaError`."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for request in self._requests:
+            request.cancel()
+        await close_within(_CLOSE_SECONDS, self.client.close())
+        for partition in self._partitions.values():
+            while partition.batches:
+                self._finished(self, partition.batches.popleft(), KafkaError("The producer was closed."))
+
+    def append(self, target: TopicPartition, key: bytes, meta: bytes, value: bytes) -> PendingBatch:
+        """Add a record to the newest batch of the partition, or to a new one."""
+        partition = self._partitions.get(target)
+        if partition is None:
+            partition = self._partitions[target] = _Partition(target)
+        now_ms = time.time_ns() // 1_000_000
+        if partition.batches:
+            newest = partition.batches[-1]
+            if newest.encoded is None and newest.records.append(key, meta, value, now_ms):
+                return newest
+        else:
+            self._waiting[partition] = None
+            self._wake_at(time.monotonic() + _LINGER_SECONDS)
+        opened = PendingBatch(target, SharedFuture(loop=self._loop), partition.batches)
+        opened.records.append(key, meta, value, now_ms)
+        partition.batches.append(opened)
+        return opened
+
+    def _send_waiting(self) -> None:
+        """Send what waits for a broker that is not busy, unless all of it may wait for more records."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        now = time.monotonic()
+        by_broker: dict[int, list[_Partition]] = {}
+        for partition in list(self._waiting):
+            if not partition.batches:
+                # They were withdrawn.
+                del self._waiting[partition]
+                continue
+            broker = self._find_leader(partition, now)
+            if broker is None:
+                self._wake_at(partition.retry_at)
+            elif broker not in self._busy_brokers:
+                by_broker.setdefault(broker, []).append(partition)
+        for broker, partitions in by_broker.items():
+            due_at = min(each.batches[0].opened_at for each in partitions) + _LINGER_SECONDS
+            if due_at - now < _TIMER_SECONDS or any(len(each.batches) > 1 for each in partitions):
+                self._start_request(broker, partitions)
+            else:
+                self._wake_at(due_at)
+
+    def _wake_at(self, at: float) -> None:
+        """Look for something to send at this monotonic time, or before."""
+        if self._timer is None or at < self._timer_at:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_at = at
+            self._timer = self._loop.call_later(max(0.0, at - time.monotonic()), self._send_waiting)
+
+    def _find_leader(self, partition: _Partition, now: float) -> int | None:
+        """Return the broker that leads the partition; None if it is unknown or a retry has to wait."""
+        if partition.retry_at > now:
+            return None
+        broker: int | None = self.client.cluster.leader_for_partition(partition.target)
+        if broker is None or broker < 0:
+            self.client.force_metadata_update()
+            partition.retry_at = now + _RETRY_SECONDS
+            return None
+        return broker
+
+    def _start_request(self, broker: int, partitions: Iterable[_Partition]) -> None:
+        sent: dict[TopicPartition, _Partition] = {}
+        size = 0
+        for partition in partitions:
+            batch = partition.batches[0]
+            size += batch.size
+            if size > _REQUEST_BYTES and sent:
+                break
+            if batch.encoded is None:
+                batch.encoded = batch.records.encode(self._producer_id, self._epoch, partition.sequence)
+                partition.sequence = (partition.sequence + batch.records.count) % _SEQUENCE_NUMBERS
+            del self._waiting[partition]
+            sent[partition.target] = partition
+        self._busy_brokers.add(broker)
+        request = self._loop.create_task(self._send(broker, sent))
+        self._requests.add(request)
+        request.add_done_callback(self._requests.discard)
+
+    async def _send(self, broker: int, sent: dict[TopicPartition, _Partition]) -> None:
+        """Send the first batch of each partition, and handle the response."""
+        batches = {target: partition.batches[0].encoded or b"" for target, partition in sent.items()}
+        try:
+            response = await self.client.send(broker, Produce(self._timeout_ms, batches))
+            # A partition that the response lacks is tried again.
+            errors = [for_code(response.codes.get(target, RequestTimedOutError.errno)) for target in sent]
+        except KafkaError as failure:
+            errors = [failure] * len(sent)
+        except Exception as failure:
+            # It is unknown what the broker got. A broker that counted as busy for ever would stop its partitions.
+            logger.exception("a produce request failed")
+            errors = [KafkaConnectionError(repr(failure))] * len(sent)
+        self._busy_brokers.discard(broker)
+        for partition, error in zip(sent.values(), errors, strict=True):
+            self._handle(partition, error)
+        self._send_waiting()
+
+    def _handle(self, partition: _Partition, error: KafkaError | type[KafkaError]) -> None:
+        """Finish the batch that was in flight, or keep it for another try."""
+        # A broker that has the batch already has stored it, and its first response was lost.
+        is_stored = error in (NoError, DuplicateSequenceNumber)
+        if not is_stored and error.retriable:
+            partition.retry_at = time.monotonic() + _RETRY_SECONDS
+            self.client.force_metadata_update()
+        else:
+            failure = error() if isinstance(error, type) else error
+            self._finished(self, partition.batches.popleft(), None if is_stored else failure)
+        if partition.batches:
+            self._waiting[partition] = None
