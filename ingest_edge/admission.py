@@ -67,6 +67,9 @@ class Admission:
 
         Raises `RateLimited` with `Retry-After`, and `PayloadTooLarge` for more than the bucket can ever have.
         """
+        headers = self.take_now(account_id, events, limit)
+        if headers is not None:
+            return headers
         if events > limit.burst:
             raise PayloadTooLarge(
                 f"{events} events are more than the account's burst of {limit.burst}. Send smaller batches."
@@ -84,6 +87,22 @@ class Admission:
             except BaseException:
                 account.tokens += taken
                 raise
+        return _headers(limit, account.shared + account.tokens)
+
+    def take_now(self, account_id: str, events: int, limit: RateLimit) -> dict[str, str] | None:
+        """Like `take`, but None if the request has to wait for a lease, or is refused: then nothing was taken."""
+        account = self._account(account_id)
+        if events > limit.burst:
+            return None
+        if account.tokens >= events and self._clock() < account.expires:
+            account.tokens -= events
+        elif not self._slice_seconds:
+            lease = self._counter.lease_now(account_id, events, events, limit)
+            if lease is None or not lease.granted:
+                return None
+            account.tokens, account.shared = 0, lease.remaining
+        else:
+            return None
         return _headers(limit, account.shared + account.tokens)
 
     def _account(self, account_id: str) -> _AccountTokens:

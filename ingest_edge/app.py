@@ -16,6 +16,7 @@ from ingest_edge.accept_monitors import HEARTBEATS, QUEUES, AcceptMonitors
 from ingest_edge.accept_pings import PINGS, AcceptPings
 from ingest_edge.anonymous_log import anonymous_logger
 from ingest_edge.collect.accept import COLLECT, AcceptCollect
+from ingest_edge.fast_path import Begin, FastPath
 from ingest_edge.health import Readiness
 from ingest_edge.http_server import BoundedServer, ServerLimits
 from ingest_edge.intake import Intake
@@ -61,7 +62,14 @@ class Edge:
         self._metrics = metrics
         self._otherwise = _Route("other", "", otherwise or _nothing_here, _refuse, "")
         self._routes: dict[str, _Route] = {}
+        self.begins: dict[str, Begin] = {}
+        """The fast paths of some routes."""
         self._prefixes: list[tuple[str, _Route]] = []
+
+    @property
+    def metrics(self) -> EdgeMetrics:
+        """The counters of all responses."""
+        return self._metrics
 
     def add(self, method: str, path: str, handler: Handler) -> None:
         """Route one method at this path; other methods are 405."""
@@ -154,7 +162,9 @@ def build_edge(
     paths."""
     monitors = AcceptMonitors(intake)
     edge = Edge(intake.metrics, otherwise)
-    edge.add("POST", "/api/v1/ingest", Accept(intake, receipt_key).ingest)
+    accept = Accept(intake, receipt_key)
+    edge.add("POST", "/api/v1/ingest", accept.ingest)
+    edge.begins["/api/v1/ingest"] = accept.begin
     edge.add_prefix(OTLP, "", AcceptOtlp(intake, protobuf=protobuf).accept, status_response, allow="POST")
     edge.add_prefix(HEARTBEATS, "POST", monitors.heartbeat)
     edge.add_prefix(QUEUES, "POST", monitors.queue)
@@ -175,6 +185,7 @@ def edge_runner(edge: Edge, limits: ServerLimits | None = None) -> web.ServerRun
         edge,
         edge.refuse_unreadable,
         limits or ServerLimits.from_settings(Settings()),
+        FastPath(edge.metrics, edge.begins),
         access_log=None,
         logger=anonymous_logger(),
         auto_decompress=False,

@@ -45,8 +45,30 @@ async def authenticate(
         entry = await directory.find(digest)
     except StorageUnavailable as error:
         raise Unavailable("The key cannot be checked now.") from error
-    if entry is None or entry.kind is not kind or not hmac.compare_digest(entry.digest, digest):
+    if entry is None or not _is_this_key(entry, digest, kind):
         raise InvalidCredential("This key is not known, or was revoked.")
-    if entry.expires_ms is not None and entry.expires_ms <= now_ms:
+    if _has_expired(entry, now_ms):
         raise InvalidCredential("This key has expired.")
     return entry
+
+
+def authenticate_now(
+    authorization: str | None, kind: CredentialKind, directory: KeyDirectory, now_ms: int
+) -> KeyEntry | None:
+    """Return the entry of a valid key that the directory knows without waiting; None in all other cases."""
+    try:
+        digest = _credential_digest(authorization, kind)
+    except InvalidCredential:
+        return None
+    entry = directory.find_known(digest)
+    if entry is None or not _is_this_key(entry, digest, kind) or _has_expired(entry, now_ms):
+        return None
+    return entry
+
+
+def _is_this_key(entry: KeyEntry, digest: bytes, kind: CredentialKind) -> bool:
+    return entry.kind is kind and hmac.compare_digest(entry.digest, digest)
+
+
+def _has_expired(entry: KeyEntry, now_ms: int) -> bool:
+    return entry.expires_ms is not None and entry.expires_ms <= now_ms

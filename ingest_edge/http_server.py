@@ -19,6 +19,7 @@ from aiohttp.web_protocol import RequestHandler, _ErrInfo
 
 from connection_bounds.backlogs import Backlog, BacklogSweeper
 from connection_bounds.bounded_reads import bound_buffers
+from ingest_edge.fast_path import FastPath, Pending
 from ingest_edge.responses import raw_response
 from ingest_edge.unreadable_requests import problem_for_error
 from pipeline_contracts.client_address import ClientAddresses, parse_trusted_proxies
@@ -80,9 +81,11 @@ class BoundedServer(web.Server):
         handler: Callable[[web.BaseRequest], Any],
         refuse: RefuseUnreadable,
         limits: ServerLimits,
+        fast_path: FastPath,
         **options: Any,
     ) -> None:
         super().__init__(handler, **options)
+        self.fast_path = fast_path
         self.refuse = refuse
         self.limits = limits
         self.connection_limiter = ConnectionLimiter(
@@ -116,6 +119,7 @@ class BoundedProtocol(RequestHandler):
         "_head_start",
         "_head_timer",
         "_gave_up",
+        "_pending",
     )
 
     def __init__(self, server: BoundedServer, **options: Any) -> None:
@@ -134,11 +138,14 @@ class BoundedProtocol(RequestHandler):
         self._payload = EMPTY_PAYLOAD
         self._message: RawRequestMessage | None = None
         self._gave_up = False
+        # A request on the fast path, which aiohttp knows nothing of.
+        self._pending: Pending | None = None
 
     @property
     def is_idle(self) -> bool:
         """True if all responses are sent and the connection waits for a request, which may have arrived in part."""
-        return self._waiter is not None and not self._waiter.done() and not self.writing_paused
+        waits = self._waiter is not None and not self._waiter.done() and self._pending is None
+        return waits and not self.writing_paused
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         try:
@@ -194,6 +201,15 @@ class BoundedProtocol(RequestHandler):
     def _feed(self, data: bytes) -> None:
         if self._gave_up:
             return
+        # Without its waiter aiohttp leaves new requests in the queue.
+        waiter, self._waiter = self._waiter, None
+        try:
+            self._parse(data)
+        finally:
+            self._waiter = waiter
+        self._handle_next()
+
+    def _parse(self, data: bytes) -> None:
         body = self._payload
         in_head = body.is_eof()
         body_bytes = body.total_bytes
@@ -233,6 +249,50 @@ class BoundedProtocol(RequestHandler):
                 self._fail_body(body)
                 self._give_up(b"")
 
+    def _handle_next(self) -> None:
+        """Begin the next request, unless one is in progress: on the fast path if that is possible, else by aiohttp."""
+        waiter = self._waiter
+        if not self._messages or waiter is None or waiter.done() or self._pending is not None:
+            return
+        if not self._begin_fast():
+            waiter.set_result(None)
+
+    def _begin_fast(self) -> bool:
+        message, payload = self._messages[0]
+        if isinstance(message, _ErrInfo) or self.writing_paused or self._parser is None:
+            return False
+        pending = self._server.fast_path.begin(message, payload)
+        if pending is None:
+            return False
+        # As aiohttp's `start` does.
+        self._messages.popleft()
+        self._parser.message_consumed()
+        self._server.requests_count += 1
+        self._request_in_progress = True
+        self._pending = pending
+        pending.begun.durable.add_done_callback(self._end_fast)
+        if self._buffer_paused and len(self._messages) <= self._msg_queue_resume_size:
+            self._resume_reading_if_drained()
+        return True
+
+    def _end_fast(self, _durable: "asyncio.Future[None]") -> None:
+        """Respond, and begin the next request."""
+        pending, self._pending = self._pending, None
+        assert pending is not None
+        try:
+            response = self._server.fast_path.end(pending)
+        except Exception:
+            self.log_exception("a request failed")
+            self.force_close()
+        if self.transport is not None:
+            self.transport.write(response)
+        self._request_in_progress = False
+        if self._handler_waiter is not None:
+            # The server is shutting down, and waits for this request.
+            self._handler_waiter.set_result(None)
+        self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
+        self._handle_next()
+
     def _fail_body(self, body: StreamReader) -> None:
         """Make the handler that reads this body fail and respond now, while aiohttp would let it wait."""
         body.set_exception(web.RequestPayloadError("The transfer coding is broken."))
@@ -271,10 +331,8 @@ class BoundedProtocol(RequestHandler):
         """Respond to the incomplete head with an error, after the requests before it, and stop reading."""
         self._request_count += 1
         self._messages.append((_ErrInfo(status=error.code, exc=error, message=""), EMPTY_PAYLOAD))
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
         self._give_up(b"")
+        self._handle_next()
 
     def _give_up(self, data: bytes) -> None:
         """Drop all further bytes: after an unreadable head, it is unknown where the next request begins."""

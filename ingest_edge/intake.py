@@ -1,5 +1,6 @@
 """The steps that all kinds of traffic share: authentication, reading the body, rate limit, event log."""
 
+import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from aiohttp import hdrs, web
 
 from ingest_edge.admission import Admission
-from ingest_edge.authenticate import authenticate
+from ingest_edge.authenticate import authenticate, authenticate_now
 from ingest_edge.body import check_declared_length, content_coding, decompress, read_body
 from ingest_edge.body_budget import BodyBudgets, BodyLease
 from ingest_edge.limits import Limits
@@ -32,6 +33,12 @@ class Intake:
     async def authenticate(self, request: web.BaseRequest, kind: CredentialKind, now_ms: int) -> KeyEntry:
         """Return the request's key. Raises `InvalidCredential` and `Unavailable`."""
         return await authenticate(request.headers.get(hdrs.AUTHORIZATION), kind, self.directory, now_ms)
+
+    def authenticate_now(
+        self, authorization: str | None, kind: CredentialKind, now_ms: int
+    ) -> KeyEntry | None:
+        """Return the valid key of this header; None if it is not valid, or has to be looked up."""
+        return authenticate_now(authorization, kind, self.directory, now_ms)
 
     async def read(self, request: web.BaseRequest, limits: Limits, lease: BodyLease) -> bytes:
         """Return the decompressed body. The headers are checked before the body is read.
@@ -65,16 +72,68 @@ class Intake:
         self.metrics.events_accepted += records
         return headers
 
+    def store_now(
+        self, key: KeyEntry, records: int, topic: str, log_key: bytes, meta: bytes, body: bytes
+    ) -> "Storing | None":
+        """Like `store`, but None if the request has to wait for tokens or for another reason, or is refused. Raises
+        `Unavailable`."""
+        lease = self.budgets.telemetry.lease(key.account_id)
+        lease.take(len(body))
+        headers = self.admission.take_now(key.account_id, records, key.limit)
+        if headers is None:
+            lease.release()
+            return None
+        storing = Storing(self, key.account_id, records, lease, headers)
+        try:
+            storing.durable = self.log.append(topic, log_key, meta, body)
+        except StorageUnavailable:
+            storing.give_up()
+            return None
+        return storing
+
     async def append(self, topic: str, log_key: bytes, meta: bytes, body: bytes) -> None:
         """Append one durable record. Raises `Unavailable` if it may not be durable."""
         try:
             await self.log.append(topic, log_key, meta, body)
-        except LogFull as error:
-            raise Unavailable(
-                "The event log is full. Nothing was stored; send it again.", retry_after=5
-            ) from error
         except StorageUnavailable as error:
-            raise Unavailable("The event log cannot be written. Send the same request again.") from error
+            raise _unavailable(error) from error
+
+
+class Storing:
+    """A record that was appended, and is not durable yet."""
+
+    __slots__ = ("durable", "headers", "_intake", "_account_id", "_records", "_lease")
+
+    durable: "asyncio.Future[None]"
+
+    def __init__(
+        self, intake: Intake, account_id: str, records: int, lease: BodyLease, headers: Mapping[str, str]
+    ) -> None:
+        self.headers = headers
+        """The headers with the remaining quota."""
+        self._intake = intake
+        self._account_id = account_id
+        self._records = records
+        self._lease = lease
+
+    def finish(self) -> None:
+        """Count the record, once `durable` is done. Raises `Unavailable` if it may not be durable."""
+        if (error := self.durable.exception()) is not None:
+            self.give_up()
+            raise _unavailable(error) from error
+        self._lease.release()
+        self._intake.metrics.events_accepted += self._records
+
+    def give_up(self) -> None:
+        """Return what the request took."""
+        self._lease.release()
+        self._intake.admission.refund(self._account_id, self._records)
+
+
+def _unavailable(error: BaseException) -> Unavailable:
+    if isinstance(error, LogFull):
+        return Unavailable("The event log is full. Nothing was stored; send it again.", retry_after=5)
+    return Unavailable("The event log cannot be written. Send the same request again.")
 
 
 def now_ms() -> int:

@@ -14,6 +14,9 @@ class InProcessKeyDirectory:
     async def find(self, digest: bytes) -> KeyEntry | None:
         return self._entries.get(digest)
 
+    def find_known(self, digest: bytes) -> KeyEntry | None:
+        return self._entries.get(digest)
+
     async def publish(self, entry: KeyEntry) -> None:
         self._entries[entry.digest] = entry
         self._record_change(entry.digest)

@@ -46,6 +46,10 @@ class KeyDirectory(Protocol):
         unknown."""
         ...
 
+    def find_known(self, digest: bytes) -> KeyEntry | None:
+        """Return the entry of this digest if it is known without waiting, and current; None otherwise."""
+        ...
+
     async def publish(self, entry: KeyEntry) -> None:
         """Add a key, or replace its entry. Raises `StorageUnavailable`."""
         ...

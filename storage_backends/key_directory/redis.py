@@ -82,15 +82,22 @@ class RedisKeyDirectory:
 
     # For the edge.
 
-    async def find(self, digest: bytes) -> KeyEntry | None:
+    def find_known(self, digest: bytes) -> KeyEntry | None:
         known = self._known.get(digest)
-        if known is not None:
-            if self._following and known.epoch == self._epoch:
-                self._known.move_to_end(digest)
-                return known.entry
-            if not self._following and self._clock() - known.read_at < _UNFOLLOWED_TTL:
-                return known.entry
-        elif (until := self._unknown.get(digest)) is not None:
+        if known is None:
+            return None
+        if self._following and known.epoch == self._epoch:
+            self._known.move_to_end(digest)
+            return known.entry
+        if not self._following and self._clock() - known.read_at < _UNFOLLOWED_TTL:
+            return known.entry
+        return None
+
+    async def find(self, digest: bytes) -> KeyEntry | None:
+        if (entry := self.find_known(digest)) is not None:
+            return entry
+        known = self._known.get(digest)
+        if known is None and (until := self._unknown.get(digest)) is not None:
             if self._following and self._clock() < until:
                 return None
             del self._unknown[digest]

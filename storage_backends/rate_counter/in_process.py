@@ -14,6 +14,9 @@ class InProcessRateCounter:
         self._buckets: dict[str, TokenBucket] = {}
 
     async def lease(self, account_id: str, at_least: int, at_most: int, limit: RateLimit) -> TokenLease:
+        return self.lease_now(account_id, at_least, at_most, limit)
+
+    def lease_now(self, account_id: str, at_least: int, at_most: int, limit: RateLimit) -> TokenLease:
         now = self._clock()
         bucket = self._buckets.get(account_id)
         if bucket is None:

@@ -13,6 +13,10 @@ class RateCounter(Protocol):
         Raises `StorageUnavailable`."""
         ...
 
+    def lease_now(self, account_id: str, at_least: int, at_most: int, limit: RateLimit) -> TokenLease | None:
+        """Like `lease`, without waiting. None if that is impossible: then nothing was taken."""
+        ...
+
     def share(self) -> float:
         """Return this edge's share of a rate while the counter is unavailable: 1 if no other edge was seen."""
         ...

@@ -41,6 +41,10 @@ class RedisRateCounter:
         self._edges = max(1, int(edges))
         return TokenLease(int(granted), int(remaining), float(wait))
 
+    def lease_now(self, account_id: str, at_least: int, at_most: int, limit: RateLimit) -> None:
+        # Each lease is a round trip.
+        return None
+
     def share(self) -> float:
         # By the number of edges at the last response of Redis. An edge that was silent then gets the same share:
         # without Redis the current number is unknown.

@@ -86,7 +86,14 @@ class RunningEdge:
     dropped: DroppedEvents
     salts: FileSalts
     metrics: EdgeMetrics
-    open_connections: Callable[[], int]
+    runner: web.ServerRunner
+
+    def open_connections(self) -> int:
+        return len(self.connections())
+
+    def connections(self) -> list[Any]:
+        """Return aiohttp's handlers of the open connections."""
+        return [] if self.runner.server is None else self.runner.server.connections
 
     async def request(self, method: str, path: str, **options: Any) -> Answer:
         url = f"http://127.0.0.1:{self.port}{path}"
@@ -281,7 +288,7 @@ async def open_edge(
             dropped=dropped,
             salts=salts,
             metrics=metrics,
-            open_connections=lambda: len(runner.server.connections) if runner.server else 0,
+            runner=runner,
         )
         edge.key = await edge.issue_key(limit=rate)
         yield edge

@@ -137,6 +137,9 @@ class UnreachableDirectory:
     async def find(self, digest: bytes) -> KeyEntry | None:
         raise StorageUnavailable("away")
 
+    def find_known(self, digest: bytes) -> None:
+        return None
+
     async def publish(self, entry: KeyEntry) -> None: ...
 
     async def revoke(self, digest: bytes) -> None: ...

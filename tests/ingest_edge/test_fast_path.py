@@ -1,0 +1,272 @@
+"""The fast path: which requests take it, and that nobody can tell it from the usual one."""
+
+import asyncio
+import contextlib
+import gzip
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+
+from ingest_edge import fast_path as fast_path_module
+from ingest_edge.accept import Accept
+from ingest_edge.fast_path import FastPath, Pending
+from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.records import decode_meta
+from tests.ingest_edge.conftest import INGEST, Answer, RunningEdge, StartEdge, _read_answer
+
+PLAIN = "Content-Type: application/json"
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[Pending]:
+    """Return the list of the requests that took the fast path."""
+    pendings: list[Pending] = []
+    end = FastPath.end
+
+    def count(self: FastPath, pending: Pending) -> bytes:
+        pendings.append(pending)
+        return end(self, pending)
+
+    monkeypatch.setattr(fast_path_module.FastPath, "end", count)
+    return pendings
+
+
+def batch(batch_id: str = "b-1", **more: Any) -> bytes:
+    event = {"type": "log", "name": "started", "timestamp": "2026-11-27T10:00:00Z", **more}
+    return json.dumps({"batch_id": batch_id, "events": [event]}).encode()
+
+
+def head(
+    edge: RunningEdge, *lines: str, path: str = INGEST, version: str = "1.1", key: str | None = None
+) -> bytes:
+    first = (f"POST {path} HTTP/{version}", "Host: edge", f"Authorization: Bearer {key or edge.key}")
+    return "\r\n".join([*first, *lines, "", ""]).encode()
+
+
+def request(edge: RunningEdge, body: bytes, *lines: str, **options: Any) -> bytes:
+    return head(edge, *(lines or (PLAIN,)), f"Content-Length: {len(body)}", **options) + body
+
+
+@contextlib.asynccontextmanager
+async def connection(edge: RunningEdge) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", edge.port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+
+
+async def answers(edge: RunningEdge, sent: bytes, count: int = 1) -> list[Answer | None]:
+    async with connection(edge) as (reader, writer), asyncio.timeout(20):
+        writer.write(sent)
+        return [await _read_answer(reader) for _ in range(count)]
+
+
+async def test_only_a_plain_request_takes_it(edge: RunningEdge, taken: list[Pending]) -> None:
+    valid = batch()
+    packed = gzip.compress(valid)
+    chunked = head(edge, PLAIN, "Transfer-Encoding: chunked")
+    chunk, first, rest = (b"%x\r\n%b\r\n" % (len(each), each) for each in (valid, valid[:9], valid[9:]))
+    expired = await edge.issue_key(expires_ms=1)
+    cases: Mapping[str, tuple[bytes, int, int]] = {
+        "plain": (request(edge, valid), 202, 1),
+        "with its own request ID": (request(edge, valid, PLAIN, "X-Request-Id: my-id"), 202, 1),
+        "a charset": (request(edge, valid, f"{PLAIN}; charset=utf-8"), 202, 0),
+        "another type": (request(edge, valid, "Content-Type: text/plain"), 415, 0),
+        "no type": (request(edge, valid, "Accept: */*"), 415, 0),
+        "gzip": (request(edge, packed, PLAIN, "Content-Encoding: gzip"), 202, 0),
+        "identity": (request(edge, valid, PLAIN, "Content-Encoding: identity"), 202, 0),
+        "one chunk": (chunked + chunk + b"0\r\n\r\n", 202, 1),
+        "two chunks": (chunked + first + rest + b"0\r\n\r\n", 202, 0),
+        "HTTP/1.0": (request(edge, valid, version="1.0"), 202, 0),
+        "the last request": (request(edge, valid, PLAIN, "Connection: close"), 202, 0),
+        "a query": (request(edge, valid, path=f"{INGEST}?a=1"), 202, 0),
+        "no body": (request(edge, b""), 422, 0),
+        "an invalid body": (request(edge, b"{}"), 422, 0),
+        "no JSON": (request(edge, b"no"), 422, 0),
+        "an unknown key": (request(edge, valid, key="pk_unknown"), 401, 0),
+        "an expired key": (request(edge, valid, key=expired), 401, 0),
+    }
+    for name, (sent, status, fast) in cases.items():
+        taken.clear()
+        (answer,) = await answers(edge, sent)
+        assert answer is not None, name
+        assert (answer.status, len(taken)) == (status, fast), (name, answer.body)
+    parts = request(edge, valid)
+    taken.clear()
+    assert getattr(await edge.raw([parts[:-5], parts[-5:]]), "status", None) == 202
+    assert edge.budgets.bytes == 0
+
+
+async def test_both_paths_respond_and_store_alike(edge: RunningEdge, taken: list[Pending]) -> None:
+    valid = batch(message="Grüße \u0007")
+    sent = [
+        request(edge, valid, PLAIN, "X-Request-Id: r-1"),
+        request(edge, valid, f"{PLAIN};", "X-Request-Id: r-1"),
+    ]
+    fast, usual = [(await answers(edge, each))[0] for each in sent]
+    assert fast is not None
+    assert usual is not None
+    assert len(taken) == 1
+    assert (fast.status, fast.body) == (usual.status, usual.body)
+    assert sorted(fast.headers) == sorted(usual.headers)
+    same = set(fast.headers) - {"Date", "Ratelimit"}
+    assert {name: fast.headers[name] for name in same} == {name: usual.headers[name] for name in same}
+    assert fast.headers["X-Request-Id"] == "r-1"
+    first, second = await edge.appended()
+    assert (first.key, first.value) == (second.key, second.value)
+    metas = [decode_meta(record.meta) for record in (first, second)]
+    assert abs(metas[0].received_ms - metas[1].received_ms) < 20_000
+    assert [(m.account_id, m.project_id, m.environment_id, m.events, m.batch_id) for m in metas[:1]] == [
+        (m.account_id, m.project_id, m.environment_id, m.events, m.batch_id) for m in metas[1:]
+    ]
+    assert edge.metrics.requests[INGEST, 202] == 2
+    assert edge.metrics.events_accepted == 2
+
+
+async def test_requests_in_one_piece_are_answered_in_their_order(
+    edge: RunningEdge, taken: list[Pending]
+) -> None:
+    live = b"GET /health/live HTTP/1.1\r\nHost: edge\r\nX-Request-Id: n-%d\r\n\r\n"
+    sent = b"".join(
+        live % n if n % 3 == 2 else request(edge, batch(f"b-{n}"), PLAIN, f"X-Request-Id: n-{n}")
+        for n in range(30)
+    )
+    received = await answers(edge, sent, 30)
+    assert [each and each.headers["X-Request-Id"] for each in received] == [f"n-{n}" for n in range(30)]
+    assert [each and each.status for each in received] == [200 if n % 3 == 2 else 202 for n in range(30)]
+    assert len(taken) > 0
+    assert len(await edge.appended()) == 20
+
+
+class HeldLog:
+    """Holds every append until the test lets it end."""
+
+    def __init__(self, edge: RunningEdge, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.appends: list[asyncio.Future[None]] = []
+        monkeypatch.setattr(type(edge.log), "append", lambda *_: self._append())
+
+    def _append(self) -> "asyncio.Future[None]":
+        self.appends.append(asyncio.get_running_loop().create_future())
+        return self.appends[-1]
+
+    async def wait_for(self, count: int) -> None:
+        async with asyncio.timeout(10):
+            while len(self.appends) < count:
+                await asyncio.sleep(0.001)
+
+
+async def test_a_record_that_may_be_lost_is_refused_and_costs_no_quota(
+    edge: RunningEdge, taken: list[Pending], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = HeldLog(edge, monkeypatch)
+    refused = []
+    for sent in (request(edge, batch()), request(edge, batch(), f"{PLAIN};")):
+        waiting = asyncio.create_task(answers(edge, sent))
+        await log.wait_for(len(refused) + 1)
+        assert edge.budgets.bytes == len(batch())
+        log.appends[-1].set_exception(StorageUnavailable("away"))
+        (answer,) = await waiting
+        assert answer is not None
+        assert (answer.status, edge.budgets.bytes) == (503, 0)
+        refused.append(answer)
+    fast, usual = refused
+    assert len(taken) == 1
+    assert fast.document() == usual.document()
+    assert sorted(fast.headers) == sorted(usual.headers)
+    assert edge.metrics.events_accepted == 0
+    waiting = asyncio.create_task(answers(edge, request(edge, batch())))
+    await log.wait_for(3)
+    log.appends[-1].set_result(None)
+    (answer,) = await waiting
+    assert answer is not None
+    assert answer.headers["Ratelimit"].startswith('"ingest";r=999999;'), answer.headers
+
+
+async def test_an_append_that_is_refused_at_once_takes_the_usual_path(
+    edge: RunningEdge, taken: list[Pending], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise StorageUnavailable("away")
+
+    monkeypatch.setattr(type(edge.log), "append", refuse)
+    (answer,) = await answers(edge, request(edge, batch()))
+    assert answer is not None
+    assert (answer.status, taken, edge.budgets.bytes) == (503, [], 0)
+
+
+async def test_a_caller_that_hangs_up_does_not_withdraw_its_record(
+    edge: RunningEdge, taken: list[Pending], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = HeldLog(edge, monkeypatch)
+    async with connection(edge) as (_, writer):
+        writer.write(request(edge, batch()))
+        await log.wait_for(1)
+    async with asyncio.timeout(10):
+        while edge.open_connections():
+            await asyncio.sleep(0.001)
+    log.appends[0].set_result(None)
+    await asyncio.sleep(0)
+    assert len(taken) == 1
+    assert (edge.metrics.events_accepted, edge.budgets.bytes) == (1, 0)
+    assert not caplog.records
+
+
+async def test_a_connection_is_busy_until_the_record_is_durable(
+    edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = HeldLog(edge, monkeypatch)
+    async with connection(edge) as (reader, writer):
+        writer.write(request(edge, batch()))
+        await log.wait_for(1)
+        (handler,) = edge.connections()
+        closes_at = handler._next_keepalive_close_time
+        # Otherwise the edge might close it for a new connection.
+        assert not handler.is_idle
+        # What arrives meanwhile waits: an unfinished head, then its end.
+        writer.write(b"GET /health/live HT")
+        await writer.drain()
+        writer.write(b"TP/1.1\r\nHost: edge\r\n\r\n")
+        await writer.drain()
+        await asyncio.sleep(0.02)
+        writer.write(b"no request\r\n\r\n")
+        await writer.drain()
+        await asyncio.sleep(0.02)
+        log.appends[0].set_result(None)
+        received = [await _read_answer(reader) for _ in range(3)]
+        assert [each and each.status for each in received] == [202, 200, 400]
+        assert handler._next_keepalive_close_time > closes_at
+
+
+async def test_a_shutdown_waits_for_the_record(
+    start_edge: StartEdge, taken: list[Pending], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edge = await start_edge()
+    log = HeldLog(edge, monkeypatch)
+    async with connection(edge) as (reader, writer):
+        writer.write(request(edge, batch()))
+        await log.wait_for(1)
+        stopping = asyncio.create_task(edge.runner.cleanup())
+        await asyncio.sleep(0.05)
+        assert not stopping.done()
+        log.appends[0].set_result(None)
+        answer = await _read_answer(reader)
+        assert answer is not None
+        assert (answer.status, len(taken)) == (202, 1)
+        await asyncio.wait_for(stopping, 10)
+
+
+async def test_a_fault_of_the_fast_path_leaves_the_request_to_the_usual_one(
+    start_edge: StartEdge, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(Accept, "begin", fail)
+    edge = await start_edge()
+    (answer,) = await answers(edge, request(edge, batch()))
+    assert answer is not None
+    assert answer.status == 202
+    assert "the fast path failed" in caplog.text
