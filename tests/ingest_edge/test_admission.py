@@ -234,6 +234,9 @@ class FlappingCounter:
             raise StorageUnavailable("away")
         return await self._shared.lease(account_id, at_least, at_most, limit)
 
+    def lease_now(self, account_id: str, at_least: int, at_most: int, limit: RateLimit) -> None:
+        return None
+
     def share(self) -> float:
         return 0.5
 
