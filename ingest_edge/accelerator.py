@@ -38,6 +38,9 @@ class Accelerator(Protocol):
     def judge_batch(self, body: bytes, event_bytes: int, events: int, /) -> tuple[str, int] | None:
         """Return (batch ID, number of events)."""
 
+    def count_panics(self) -> int:
+        """Return how many bodies were given up because of a defect in the module."""
+
     def judge_traces_json(self, body: bytes, records: int, /) -> Measured | None: ...
     def judge_logs_json(self, body: bytes, records: int, record_bytes: int, /) -> Measured | None: ...
     def judge_metrics_json(self, body: bytes, records: int, /) -> Measured | None: ...

@@ -1,5 +1,7 @@
 //! Batches of events: the body of `POST /v1/ingest`.
 
+use std::borrow::Cow;
+
 use crate::json::Cursor;
 use crate::seen::Seen;
 use crate::timestamp::is_date_time;
@@ -8,7 +10,7 @@ const MAX_ID_CHARACTERS: usize = 100;
 
 /// A valid batch.
 pub struct Batch<'a> {
-    pub id: &'a str,
+    pub id: Cow<'a, str>,
     pub events: usize,
 }
 
@@ -16,12 +18,12 @@ pub struct Batch<'a> {
 pub fn judge_batch(body: &[u8], event_bytes: usize, max_events: usize) -> Option<Batch<'_>> {
     let mut cursor = Cursor::new(body)?;
     let mut seen = Seen::default();
-    let mut id: &[u8] = b"";
+    let mut id = Cow::Borrowed("");
     let mut events = 0;
     cursor.object(|cursor, name| match name {
         b"batch_id" => {
             seen.once(0)?;
-            id = cursor.string()?.plain()?;
+            id = cursor.string()?.decode()?;
             Some(())
         }
         b"events" => {
@@ -36,7 +38,6 @@ pub fn judge_batch(body: &[u8], event_bytes: usize, max_events: usize) -> Option
         _ => cursor.any_value(),
     })?;
     cursor.end()?;
-    let id = std::str::from_utf8(id).ok()?;
     let characters = if id.len() <= MAX_ID_CHARACTERS {
         id.len()
     } else {

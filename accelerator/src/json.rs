@@ -3,24 +3,12 @@
 //! Every function returns `None` for text that is not valid, and for valid text that it does not want to judge: the
 //! caller then gives up on the whole body.
 
+use crate::number::{number_length, parse_integer};
+use crate::specials::find_specials;
+use crate::text::{Text, parse_code_unit};
+
 /// Levels of nesting up to which bodies are judged. A decoder that recurses supports more.
 const MAX_DEPTH: u32 = 64;
-/// Numbers below 10 to this power are in the range of 64-bit floating point.
-const SAFE_EXPONENT: u64 = 300;
-
-/// A string as it stands between its quotes.
-#[derive(Clone, Copy)]
-pub struct Text<'a> {
-    pub raw: &'a [u8],
-    pub has_escapes: bool,
-}
-
-impl<'a> Text<'a> {
-    /// Returns the string if it stands in the body as it is, without escapes.
-    pub fn plain(self) -> Option<&'a [u8]> {
-        (!self.has_escapes).then_some(self.raw)
-    }
-}
 
 /// A position in a body, which must be valid UTF-8.
 pub struct Cursor<'a> {
@@ -178,13 +166,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// Passes `\uXXXX`.
-    fn code_unit(&mut self) -> Option<u32> {
+    fn code_unit(&mut self) -> Option<u16> {
         let escape = self.text.get(self.at..self.at + 6)?;
-        let digits = escape.strip_prefix(b"\\u")?;
-        let mut unit = 0;
-        for digit in digits {
-            unit = unit << 4 | (*digit as char).to_digit(16)?;
-        }
+        let unit = parse_code_unit(escape.strip_prefix(b"\\u")?)?;
         self.at += 6;
         Some(unit)
     }
@@ -349,92 +333,4 @@ impl<'a> Cursor<'a> {
         self.string()?;
         self.expect(b':')
     }
-}
-
-/// Returns a bit for each byte that ends a piece of a string: a quote, a backslash or a control character.
-///
-/// Finding them all at once is the cheapest way to find the ends of strings: it has no branches to mispredict, and the
-/// compiler makes vector instructions of it.
-fn find_specials(text: &[u8]) -> Vec<u64> {
-    let (chunks, rest) = text.as_chunks::<64>();
-    let mut words = Vec::with_capacity(chunks.len() + 2);
-    words.extend(chunks.iter().map(specials_of));
-    let mut last = [0; 64];
-    last[..rest.len()].copy_from_slice(rest);
-    words.push(specials_of(&last));
-    words.push(0);
-    words
-}
-
-#[inline]
-fn specials_of(chunk: &[u8; 64]) -> u64 {
-    let found =
-        chunk.map(|byte| u8::from(byte == b'"') | u8::from(byte == b'\\') | u8::from(byte < b' '));
-    let (words, _) = found.as_chunks::<8>();
-    words.iter().rev().fold(0, |bits, word| {
-        // Moves the lowest bit of each byte into the top byte.
-        let packed = u64::from_le_bytes(*word).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-        bits << 8 | packed
-    })
-}
-
-/// Returns the length of the number at the begin of a text (RFC 8259, section 6). `None` if there is none, or if
-/// 64-bit floating point might not represent it.
-#[inline]
-fn number_length(text: &[u8]) -> Option<usize> {
-    let mut at = usize::from(text.first() == Some(&b'-'));
-    let digits = count_digits(text, at);
-    if digits == 0 || (digits > 1 && text.get(at) == Some(&b'0')) {
-        return None;
-    }
-    at += digits;
-    if text.get(at) == Some(&b'.') {
-        let digits = count_digits(text, at + 1);
-        if digits == 0 {
-            return None;
-        }
-        at += 1 + digits;
-    }
-    let mut exponent = 0;
-    if matches!(text.get(at), Some(b'e' | b'E')) {
-        at += 1;
-        at += usize::from(matches!(text.get(at), Some(b'+' | b'-')));
-        let digits = count_digits(text, at);
-        if digits == 0 || digits > 3 {
-            return None;
-        }
-        for digit in text.get(at..at + digits)? {
-            exponent = exponent * 10 + u64::from(digit - b'0');
-        }
-        at += digits;
-    }
-    (digits as u64 + exponent <= SAFE_EXPONENT).then_some(at)
-}
-
-#[inline]
-fn count_digits(text: &[u8], from: usize) -> usize {
-    let rest = text.get(from..).unwrap_or_default();
-    rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
-}
-
-/// Returns the 64-bit integer that makes up a whole text.
-fn parse_integer(text: &[u8]) -> Option<i64> {
-    let digits = text.strip_prefix(b"-").unwrap_or(text);
-    if digits.is_empty() || digits.len() > 19 || (digits.len() > 1 && digits[0] == b'0') {
-        return None;
-    }
-    let mut magnitude: u64 = 0;
-    for digit in digits {
-        if !digit.is_ascii_digit() {
-            return None;
-        }
-        // Nineteen digits cannot overflow.
-        magnitude = magnitude * 10 + u64::from(digit - b'0');
-    }
-    let value = i64::try_from(magnitude).ok()?;
-    Some(if digits.len() < text.len() {
-        -value
-    } else {
-        value
-    })
 }

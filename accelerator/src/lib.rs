@@ -8,12 +8,16 @@
 mod batch;
 mod json;
 mod measure;
+mod number;
 mod otlp_json;
 mod otlp_protobuf;
 mod seen;
+mod specials;
+mod text;
 mod timestamp;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -23,6 +27,8 @@ use measure::Measure;
 /// The version of the functions' arguments, results and rules. Python uses a module only if it has the version that it
 /// expects.
 const INTERFACE: u32 = 1;
+
+static PANICS: AtomicU64 = AtomicU64::new(0);
 
 /// (records, bytes that their rows repeat, children, numbers), as in `Measure`.
 type Measured = (u64, u64, u64, u64);
@@ -44,7 +50,10 @@ fn judge<'py, T>(
     decide: impl FnOnce(&'py [u8]) -> Option<T>,
 ) -> Option<T> {
     let bytes = body.cast::<PyBytes>().ok()?.as_bytes();
-    catch_unwind(AssertUnwindSafe(|| decide(bytes))).ok()?
+    catch_unwind(AssertUnwindSafe(|| decide(bytes))).unwrap_or_else(|_| {
+        PANICS.fetch_add(1, Ordering::Relaxed);
+        None
+    })
 }
 
 fn measure(
@@ -70,7 +79,7 @@ fn judge_batch(
 ) -> Option<(String, usize)> {
     judge(body, |bytes| {
         let batch = batch::judge_batch(bytes, event_bytes.0, batch_events.0)?;
-        Some((batch.id.to_owned(), batch.events))
+        Some((batch.id.into_owned(), batch.events))
     })
 }
 
@@ -148,10 +157,17 @@ fn judge_metrics_protobuf(
     measure(body, |bytes| otlp_protobuf::judge_metrics(bytes, limits))
 }
 
+/// Return how many bodies were given up because of a defect in this module.
+#[pyfunction]
+fn count_panics() -> u64 {
+    PANICS.load(Ordering::Relaxed)
+}
+
 #[pymodule]
 fn pharos_accelerator(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(count_panics, module)?)?;
     module.add_function(wrap_pyfunction!(judge_batch, module)?)?;
     module.add_function(wrap_pyfunction!(judge_traces_json, module)?)?;
     module.add_function(wrap_pyfunction!(judge_logs_json, module)?)?;
