@@ -65,7 +65,8 @@ class Run:
     def compare_benchmark(self) -> None:
         """Compare the bodies of the benchmark. Raises `Disagreement`."""
         for kind in KINDS:
-            bodies = make_bodies(64, 100) if kind == "ingest" else otlp_bodies(*kind.split(), 32)
+            signal, _, coding = kind.partition(" ")
+            bodies = otlp_bodies(signal, coding, 32) if coding else make_bodies(64, 100)
             for body in bodies:
                 self._compare_realistic(kind, body)
 

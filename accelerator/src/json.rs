@@ -49,7 +49,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns the next byte that is not white space, without passing it.
-    #[inline]
+    #[inline(always)]
     pub fn peek(&mut self) -> Option<u8> {
         let byte = *self.text.get(self.at)?;
         if byte > b' ' {
@@ -125,7 +125,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Moves to the next quote, backslash or control character, and returns it.
-    #[inline]
+    #[inline(always)]
     fn find_special(&mut self) -> Option<u8> {
         loop {
             let (index, shift) = (self.at / 64, self.at % 64);
@@ -209,7 +209,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Passes an object; calls `member` at each value, with the name of the member. Gives up on a name with escapes.
-    #[inline]
+    #[inline(always)]
     pub fn object(
         &mut self,
         mut member: impl FnMut(&mut Self, &'a [u8]) -> Option<()>,
@@ -220,8 +220,7 @@ impl<'a> Cursor<'a> {
             self.at += 1;
         } else {
             loop {
-                let name = self.string()?.plain()?;
-                self.expect(b':')?;
+                let name = self.plain_name()?;
                 member(self, name)?;
                 match self.peek()? {
                     b',' => self.at += 1,
@@ -327,6 +326,20 @@ impl<'a> Cursor<'a> {
                 }
             }
         }
+    }
+
+    /// Passes the name of a member and its colon. Gives up on escapes.
+    #[inline(always)]
+    fn plain_name(&mut self) -> Option<&'a [u8]> {
+        self.expect(b'"')?;
+        let begin = self.at;
+        if self.find_special()? != b'"' {
+            return None;
+        }
+        let name = self.text.get(begin..self.at)?;
+        self.at += 1;
+        self.expect(b':')?;
+        Some(name)
     }
 
     fn name(&mut self) -> Option<()> {

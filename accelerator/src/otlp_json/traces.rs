@@ -31,11 +31,11 @@ fn judge_span(cursor: &mut Cursor, measure: &mut Measure) -> Option<()> {
     object(cursor, |cursor, name| match name {
         b"traceId" => {
             seen.once(TRACE_ID)?;
-            hex_id(cursor, 32)
+            hex_id::<32>(cursor)
         }
         b"spanId" => {
             seen.once(SPAN_ID)?;
-            hex_id(cursor, 16)
+            hex_id::<16>(cursor)
         }
         b"parentSpanId" => {
             seen.once(2)?;

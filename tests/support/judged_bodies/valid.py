@@ -75,7 +75,8 @@ def make_body(chance: random.Random, kind: str) -> bytes:
         return write_json(chance, _struct(chance, _JSON_TYPES[signal], 0))
     message = _MESSAGES[signal]()
     _fill(chance, message, 0)
-    return message.SerializeToString()
+    body: bytes = message.SerializeToString()
+    return body
 
 
 def write_json(chance: random.Random, document: Any) -> bytes:
