@@ -148,7 +148,7 @@ _MEMBERS = (
         b'"sum":{},',
     ),
 )
-_ODD_VALUES: tuple[Any, ...] = (
+ODD_VALUES: tuple[Any, ...] = (
     *(
         None,
         True,
@@ -301,7 +301,7 @@ def _change_node(chance: random.Random, body: bytes, _other: bytes) -> bytes:
     elif action == 2 and isinstance(holder, list):
         holder += [holder[key]] * chance.choice((1, 3))
     else:
-        holder[key] = chance.choice(_ODD_VALUES)
+        holder[key] = chance.choice(ODD_VALUES)
     try:
         return write_json(chance, document)
     except (ValueError, RecursionError):
