@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tests.support.judged_bodies.valid import write_json
+from tests.support.accelerator_samples.valid import write_json
 
 _TOKENS = (
     *(
