@@ -1,4 +1,4 @@
-"""The accelerator: it accepts real traffic, and never for what Python's decoders refuse, repair or count otherwise.
+"""The accelerator: it accepts real traffic, and never what Python's decoders refuse, repair or count otherwise.
 
 `python -m loadtests.fuzz_accelerator` compares for longer.
 """
@@ -65,7 +65,7 @@ def traces(value: str, **members: Any) -> bytes:
     return f'{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{text}]}}]}}]}}'.encode()
 
 
-def test_accepts_for_the_traffic_of_the_benchmark(comparison: Callable[..., Comparison]) -> None:
+def test_accepts_the_traffic_of_the_benchmark(comparison: Callable[..., Comparison]) -> None:
     for kind in KINDS:
         signal, _, coding = kind.partition(" ")
         bodies = otlp_bodies(signal, coding, 8) if coding else [*make_bodies(8, 100), *make_bodies(8, 1)]
@@ -73,7 +73,7 @@ def test_accepts_for_the_traffic_of_the_benchmark(comparison: Callable[..., Comp
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_accepts_for_valid_bodies_of_all_shapes(comparison: Callable[..., Comparison], kind: str) -> None:
+def test_accepts_valid_bodies_of_all_shapes(comparison: Callable[..., Comparison], kind: str) -> None:
     """UTF-8, escapes, white space, time offsets, nulls, unknown members, and members in any order."""
     chance = random.Random(1)
     accepted = [comparison(kind).compare(make_body(chance, kind)) for _ in range(300)]
@@ -130,7 +130,7 @@ LEFT_TO_PYTHON = {
 
 
 @pytest.mark.parametrize("case", ACCEPTED_BATCHES)
-def test_accepts_for_a_batch_with(comparison: Callable[..., Comparison], case: str) -> None:
+def test_accepts_a_batch_with(comparison: Callable[..., Comparison], case: str) -> None:
     assert comparison("ingest").compare(ACCEPTED_BATCHES[case])
 
 
