@@ -1,6 +1,6 @@
 """`python -m loadtests.fuzz_accelerator`: compare the accelerator with Python's decoders on random bodies.
 
-Half of the bodies are mutations of valid ones. Where the accelerator accepts a body, Python must accept it too,
+Most of them are mutations of valid ones. Where the accelerator accepts a body, Python must accept it too,
 count the same records, and store the same bytes.
 """
 
