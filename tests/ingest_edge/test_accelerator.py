@@ -3,6 +3,7 @@
 `python -m loadtests.fuzz_accelerator` compares for longer.
 """
 
+import base64
 import gzip
 import importlib
 import json
@@ -13,6 +14,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from google.protobuf.json_format import ParseDict
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ingest_edge import accelerator as accelerator_module
 from ingest_edge.accelerator import INTERFACE, Accelerator, find_accelerator
@@ -180,6 +184,56 @@ def test_leaves_to_python_a_batch_with(comparison: Callable[..., Comparison], ca
 )
 def test_odd_spans(comparison: Callable[..., Comparison], body: bytes, accepts: bool) -> None:
     assert comparison("traces json").compare(body) is accepts
+
+
+@pytest.mark.parametrize(
+    ("point", "accepts"),
+    [
+        ({"timeUnixNano": 5, "asInt": 0}, True),
+        ({"timeUnixNano": 5, "asDouble": 0.0}, True),
+        ({"timeUnixNano": 5, "flags": 1}, True),
+        ({"timeUnixNano": 5, "flags": 2}, False),
+        ({"timeUnixNano": 5}, False),
+        ({"timeUnixNano": 0, "asInt": 1}, False),
+        ({"asInt": 1}, False),
+    ],
+)
+def test_data_points_need_a_time_and_a_value(
+    comparison: Callable[..., Comparison], point: dict[str, Any], accepts: bool
+) -> None:
+    for kind in ("gauge", "sum"):
+        request = {"resourceMetrics": [{"scopeMetrics": [{"metrics": [{kind: {"dataPoints": [point]}}]}]}]}
+        assert comparison("metrics json").compare(json.dumps(request).encode()) is accepts
+        message = ParseDict(request, ExportMetricsServiceRequest()).SerializeToString()
+        assert comparison("metrics protobuf").compare(message) is accepts
+    for kind in ("histogram", "exponentialHistogram", "summary"):
+        timed = {"timeUnixNano": point.get("timeUnixNano")}
+        request = {"resourceMetrics": [{"scopeMetrics": [{"metrics": [{kind: {"dataPoints": [timed]}}]}]}]}
+        assert comparison("metrics json").compare(json.dumps(request).encode()) is bool(timed["timeUnixNano"])
+        message = ParseDict(request, ExportMetricsServiceRequest()).SerializeToString()
+        assert comparison("metrics protobuf").compare(message) is bool(timed["timeUnixNano"])
+
+
+@pytest.mark.parametrize(
+    ("members", "accepts"),
+    [
+        ({}, True),
+        ({"endTimeUnixNano": 5}, True),
+        ({"startTimeUnixNano": 5, "endTimeUnixNano": 4}, False),
+        ({"startTimeUnixNano": 5}, False),
+        ({"traceId": base64.b64encode(bytes(16)).decode()}, False),
+        ({"traceId": base64.b64encode(b"short").decode()}, False),
+        ({"spanId": base64.b64encode(bytes(8)).decode()}, False),
+        ({"spanId": ""}, False),
+    ],
+)
+def test_spans_in_protobuf_need_ids_and_an_end_after_the_start(
+    comparison: Callable[..., Comparison], members: dict[str, Any], accepts: bool
+) -> None:
+    ids = {"traceId": base64.b64encode(b"t" * 16).decode(), "spanId": base64.b64encode(b"s" * 8).decode()}
+    request = {"resourceSpans": [{"scopeSpans": [{"spans": [{**ids, **members}]}]}]}
+    message = ParseDict(request, ExportTraceServiceRequest()).SerializeToString()
+    assert comparison("traces protobuf").compare(message) is accepts
 
 
 @pytest.mark.parametrize("kind", JSON_KINDS)

@@ -166,6 +166,8 @@ def _struct(chance: random.Random, type_: type[msgspec.Struct], level: int) -> d
             document[name] = None
     if type_ is not AnyValue and chance.random() < 0.1:
         document["unknownMember"] = _any_json(chance)
+    if "asInt" in document and "asDouble" in document:
+        del document[chance.choice(("asInt", "asDouble"))]
     if document.get("startTimeUnixNano") and "endTimeUnixNano" in document:
         document["endTimeUnixNano"] = document["startTimeUnixNano"]
     return _shuffle(chance, document)
