@@ -9,7 +9,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -50,13 +50,13 @@ class Counts:
 
 
 class Run:
-    """One run over all kinds of bodies."""
+    """One run over some kinds of bodies."""
 
-    def __init__(self, accelerator: Accelerator, seed: int) -> None:
+    def __init__(self, accelerator: Accelerator, seed: int, kinds: Sequence[str] = KINDS) -> None:
         self._chance = random.Random(seed)
-        self._wide = {kind: make_comparison(accelerator, kind) for kind in KINDS}
-        self._narrow = {kind: make_comparison(accelerator, kind, NARROW_LIMITS) for kind in KINDS}
-        self.counts = {kind: Counts() for kind in KINDS}
+        self._wide = {kind: make_comparison(accelerator, kind) for kind in kinds}
+        self._narrow = {kind: make_comparison(accelerator, kind, NARROW_LIMITS) for kind in kinds}
+        self.counts = {kind: Counts() for kind in kinds}
 
     @property
     def bodies(self) -> int:
@@ -64,7 +64,7 @@ class Run:
 
     def compare_benchmark(self) -> None:
         """Compare the bodies of the benchmark. Raises `Disagreement`."""
-        for kind in KINDS:
+        for kind in self.counts:
             signal, _, coding = kind.partition(" ")
             bodies = otlp_bodies(signal, coding, 32) if coding else make_bodies(64, 100)
             for body in bodies:
@@ -73,7 +73,7 @@ class Run:
     def compare_random(self) -> None:
         """Compare a valid body of each kind, and mutations of it. Raises `Disagreement`."""
         chance = self._chance
-        for kind in KINDS:
+        for kind in self.counts:
             body, other = make_body(chance, kind), make_body(chance, kind)
             self._compare_realistic(kind, body)
             counts = self.counts[kind]
@@ -124,6 +124,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m loadtests.fuzz_accelerator", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="time to run (%(default)g)")
     parser.add_argument("--seed", type=int, help="of the random bodies (another one each time)")
+    parser.add_argument("--kind", action="append", choices=KINDS, help="only these bodies (all)")
     parser.add_argument("--json", metavar="FILE", help="also write the counts to this file; - prints them")
     arguments = parser.parse_args()
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(2**32)
@@ -132,7 +133,7 @@ def main() -> int:
     except EngineMissing as error:
         print(error, file=sys.stderr)
         return 1
-    run = Run(accelerator, seed)
+    run = Run(accelerator, seed, arguments.kind or KINDS)
     try:
         seconds = _fuzz(run, arguments.seconds)
         if panics := accelerator.count_panics():
