@@ -50,10 +50,13 @@ class Accept:
             or headers.get(hdrs.CONTENT_TYPE) != "application/json"
             or hdrs.CONTENT_ENCODING in headers
             or len(body) > self.intake.limits.body_bytes
+            or not self.intake.may_store_now(key, received_ms)
         ):
             return None
         try:
             batch = self._read_batch(key, body, received_ms)
+            # Before the append: what fails after it would be stored, and begin again on the usual path.
+            receipt = self._receipt(key, batch)
             storing = self.intake.store_now(
                 key, batch.events, topics.TELEMETRY, batch.name.encode(), batch.meta, batch.body
             )
@@ -61,7 +64,7 @@ class Accept:
             return None
         if storing is None:
             return None
-        return Begun(storing.durable, storing.finish, 202, storing.headers, self._receipt(key, batch))
+        return Begun(storing.durable, storing.finish, 202, storing.headers, receipt)
 
     async def _store(self, key: KeyEntry, body: bytes, received_ms: int) -> web.Response:
         batch = self._read_batch(key, body, received_ms)

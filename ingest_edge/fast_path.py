@@ -86,6 +86,8 @@ class FastPath:
             return None
         if begun is None:
             return None
+        # The connection keeps the payload until its next request, and no budget counts that.
+        pieces.clear()
         return Pending(message.path, choose_request_id(headers.get("X-Request-Id")), started, begun)
 
     def end(self, pending: Pending) -> bytes:

@@ -275,6 +275,12 @@ class BoundedProtocol(RequestHandler):
             self._resume_reading_if_drained()
         return True
 
+    def _process_keepalive(self) -> None:
+        if self._pending is not None:
+            # aiohttp would take the connection for idle, and close it.
+            self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
+        super()._process_keepalive()
+
     def _end_fast(self, _durable: "asyncio.Future[None]") -> None:
         """Respond, and begin the next request."""
         pending, self._pending = self._pending, None

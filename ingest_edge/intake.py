@@ -14,9 +14,19 @@ from ingest_edge.body_budget import BodyBudgets, BodyLease
 from ingest_edge.limits import Limits
 from ingest_edge.metrics import EdgeMetrics
 from pipeline_contracts.credentials import CredentialKind
-from pipeline_contracts.errors import LogFull, StorageUnavailable, Unavailable
+from pipeline_contracts.errors import (
+    LogFull,
+    PayloadTooLarge,
+    Problem,
+    RecordTooLarge,
+    StorageUnavailable,
+    Unavailable,
+)
 from storage_backends.event_log.interface import EventLog
 from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
+
+# After the log has refused a record, requests take the usual path for so long.
+_REFUSED_MS = 1000
 
 
 @dataclass(slots=True)
@@ -29,6 +39,8 @@ class Intake:
     limits: Limits
     budgets: BodyBudgets
     metrics: EdgeMetrics
+    refused_ms: int = 0
+    """When the log last refused a record of the fast path at once, milliseconds since 1970."""
 
     async def authenticate(self, request: web.BaseRequest, kind: CredentialKind, now_ms: int) -> KeyEntry:
         """Return the request's key. Raises `InvalidCredential` and `Unavailable`."""
@@ -72,6 +84,10 @@ class Intake:
         self.metrics.events_accepted += records
         return headers
 
+    def may_store_now(self, key: KeyEntry, now_ms: int) -> bool:
+        """False if `store_now` would probably return None: then the body need not be decoded twice."""
+        return now_ms - self.refused_ms >= _REFUSED_MS and self.admission.may_take_now(key.account_id)
+
     def store_now(
         self, key: KeyEntry, records: int, topic: str, log_key: bytes, meta: bytes, body: bytes
     ) -> "Storing | None":
@@ -86,9 +102,12 @@ class Intake:
         storing = Storing(self, key.account_id, records, lease, headers)
         try:
             storing.durable = self.log.append(topic, log_key, meta, body)
-        except StorageUnavailable:
+        except BaseException as error:
             storing.give_up()
-            return None
+            if isinstance(error, StorageUnavailable):
+                self.refused_ms = now_ms()
+                return None
+            raise
         return storing
 
     async def append(self, topic: str, log_key: bytes, meta: bytes, body: bytes) -> None:
@@ -96,7 +115,7 @@ class Intake:
         try:
             await self.log.append(topic, log_key, meta, body)
         except StorageUnavailable as error:
-            raise _unavailable(error) from error
+            raise _refusal(error) from error
 
 
 class Storing:
@@ -120,7 +139,7 @@ class Storing:
         """Count the record, once `durable` is done. Raises `Unavailable` if it may not be durable."""
         if (error := self.durable.exception()) is not None:
             self.give_up()
-            raise _unavailable(error) from error
+            raise _refusal(error) from error
         self._lease.release()
         self._intake.metrics.events_accepted += self._records
 
@@ -130,7 +149,11 @@ class Storing:
         self._intake.admission.refund(self._account_id, self._records)
 
 
-def _unavailable(error: BaseException) -> Unavailable:
+def _refusal(error: BaseException) -> Problem:
+    if isinstance(error, RecordTooLarge):
+        return PayloadTooLarge(
+            "The brokers take no record of this size. Send smaller batches; the operator can raise max.message.bytes."
+        )
     if isinstance(error, LogFull):
         return Unavailable("The event log is full. Nothing was stored; send it again.", retry_after=5)
     return Unavailable("The event log cannot be written. Send the same request again.")

@@ -12,8 +12,9 @@ import pytest
 from ingest_edge import fast_path as fast_path_module
 from ingest_edge.accept import Accept
 from ingest_edge.fast_path import FastPath, Pending
-from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.errors import RecordTooLarge, StorageUnavailable
 from pipeline_contracts.records import decode_meta
+from storage_backends.key_directory.interface import KeyEntry
 from tests.ingest_edge.conftest import INGEST, Answer, RunningEdge, StartEdge, _read_answer
 
 PLAIN = "Content-Type: application/json"
@@ -238,6 +239,90 @@ async def test_a_connection_is_busy_until_the_record_is_durable(
         received = [await _read_answer(reader) for _ in range(3)]
         assert [each and each.status for each in received] == [202, 200, 400]
         assert handler._next_keepalive_close_time > closes_at
+
+
+async def test_a_connection_that_waits_for_the_log_is_not_closed_as_idle(
+    start_edge: StartEdge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edge = await start_edge()
+    log = HeldLog(edge, monkeypatch)
+    async with connection(edge) as (reader, writer):
+        writer.write(request(edge, batch()))
+        await log.wait_for(1)
+        (handler,) = edge.connections()
+        handler._keepalive_timeout = 0.02
+        handler._next_keepalive_close_time = 0.0
+        handler._process_keepalive()
+        assert handler.transport is not None
+        await asyncio.sleep(0.1)
+        log.appends[0].set_result(None)
+        answer = await _read_answer(reader)
+        assert answer is not None
+        assert answer.status == 202
+        # Then it is idle, and the timer still runs.
+        assert await asyncio.wait_for(reader.read(), 10) == b""
+
+
+async def test_a_connection_keeps_no_body_after_its_request(edge: RunningEdge, taken: list[Pending]) -> None:
+    async with connection(edge) as (reader, writer):
+        writer.write(request(edge, batch(message="x" * 10_000)))
+        assert getattr(await _read_answer(reader), "status", None) == 202
+        (handler,) = edge.connections()
+        assert len(taken) == 1
+        assert sum(map(len, handler._payload._buffer)) == 0
+
+
+async def test_a_fault_after_the_append_stores_nothing_twice(
+    edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> bytes:
+        monkeypatch.undo()
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(Accept, "_receipt", fail)
+    (answer,) = await answers(edge, request(edge, batch()))
+    assert answer is not None
+    assert (answer.status, len(await edge.appended()), edge.budgets.bytes) == (202, 1, 0)
+
+
+async def test_a_body_is_decoded_once_if_it_cannot_be_stored_now(
+    edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[bytes] = []
+    read = Accept._read_batch
+
+    def count(self: Accept, key: KeyEntry, body: bytes, received_ms: int) -> Any:
+        decoded.append(body)
+        return read(self, key, body, received_ms)
+
+    def refuse(*_: Any) -> None:
+        raise StorageUnavailable("away")
+
+    monkeypatch.setattr(Accept, "_read_batch", count)
+    monkeypatch.setattr(type(edge.log), "append", refuse)
+    counts = []
+    for _ in range(3):
+        decoded.clear()
+        (answer,) = await answers(edge, request(edge, batch()))
+        assert answer is not None
+        assert answer.status == 503
+        counts.append(len(decoded))
+    # The first one found out.
+    assert counts == [2, 1, 1]
+
+
+async def test_a_record_that_the_brokers_never_take_is_too_large(
+    edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = HeldLog(edge, monkeypatch)
+    for number, content_type in enumerate((PLAIN, f"{PLAIN};")):
+        waiting = asyncio.create_task(answers(edge, request(edge, batch(), content_type)))
+        await log.wait_for(number + 1)
+        log.appends[-1].set_exception(RecordTooLarge("refused"))
+        (answer,) = await waiting
+        assert answer is not None
+        assert answer.status == 413
+        assert "max.message.bytes" in answer.document()["detail"]
 
 
 async def test_a_shutdown_waits_for_the_record(
