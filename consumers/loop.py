@@ -27,7 +27,6 @@ logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE = 0.2
 _MAX_PAUSE = 5.0
-_CLAIM_SECONDS = 0.5
 # Several chunks overlap their waits for the store; the limit bounds their memory.
 _MAX_CONCURRENT_CHUNKS = 4
 _CAUGHT_UP_INTERVAL_MS = 1000
@@ -95,10 +94,12 @@ class ConsumerLoop:
                     self._start_workers(workers, claimed)
                     if workers:
                         await asyncio.wait(
-                            workers.values(), timeout=_CLAIM_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                            workers.values(),
+                            timeout=self.consumer.claim_seconds,
+                            return_when=asyncio.FIRST_COMPLETED,
                         )
                     else:
-                        await self._wait(_CLAIM_SECONDS)
+                        await self._wait(self.consumer.claim_seconds)
         finally:
             await _wait_for_workers(workers)
 

@@ -88,6 +88,8 @@ class _Consumer:
 
     # The log.
 
+    claim_seconds = 0.5
+
     async def claim(self) -> Mapping[int, Position]:
         if self.world.owner is self:
             return {0: self.world.position}
