@@ -1,6 +1,7 @@
 """The hot path: one ingest request from its head to a durable 202."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import orjson
@@ -9,7 +10,7 @@ from multidict import CIMultiDictProxy
 
 from ingest_edge.body import check_content_type
 from ingest_edge.decoders.telemetry import decode_batch
-from ingest_edge.fast_path import Begun
+from ingest_edge.fast_path import Begun, Complete
 from ingest_edge.intake import Intake, now_ms
 from ingest_edge.responses import json_response
 from pipeline_contracts import topics
@@ -39,7 +40,7 @@ class Accept:
         finally:
             lease.release()
 
-    def begin(self, headers: "CIMultiDictProxy[str]", body: bytes) -> Begun | None:
+    def begin(self, headers: "CIMultiDictProxy[str]") -> Complete | None:
         """The same without waiting, as far as that is possible: see `fast_path`."""
         received_ms = now_ms()
         key = self.intake.authenticate_now(
@@ -49,9 +50,13 @@ class Accept:
             key is None
             or headers.get(hdrs.CONTENT_TYPE) != "application/json"
             or hdrs.CONTENT_ENCODING in headers
-            or len(body) > self.intake.limits.body_bytes
             or not self.intake.may_store_now(key, received_ms)
         ):
+            return None
+        return partial(self._complete, key, received_ms)
+
+    def _complete(self, key: KeyEntry, received_ms: int, body: bytes) -> Begun | None:
+        if len(body) > self.intake.limits.body_bytes:
             return None
         try:
             batch = self._read_batch(key, body, received_ms)

@@ -1,8 +1,8 @@
-"""The fast path: a request that arrived in one piece, and that has to wait for nothing but the event log.
+"""The fast path: a request that arrives at once, and that has to wait for nothing but the event log.
 
 For each request aiohttp makes two tasks, a request, a response and a writer: half of the cost of a request with one
 event (decisions/0056). The fast path makes none of them. Whatever it does not know takes the usual path instead, which
-finds the request untouched: an error, an uncommon header, a key that has to be looked up.
+finds the request untouched: an error, an uncommon header, a key that has to be looked up, a body that takes its time.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 import orjson
-from aiohttp import HttpVersion11, StreamReader
+from aiohttp import HttpVersion11, StreamReader, hdrs
 from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.http import RawRequestMessage
 from aiohttp.streams import EMPTY_PAYLOAD
@@ -25,6 +25,9 @@ from pipeline_contracts.errors import Problem
 from pipeline_contracts.identifiers import choose_request_id
 
 logger = logging.getLogger(__name__)
+
+# A stream keeps twice its limit of 64 KiB before it stops reading.
+_WHOLE_BYTES = 128 * 1024
 
 
 class Begun(NamedTuple):
@@ -39,8 +42,21 @@ class Begun(NamedTuple):
     """Of the response, as JSON."""
 
 
-Begin = Callable[["CIMultiDictProxy[str]", bytes], Begun | None]
-"""Begins a request with these headers and this body. None: it takes the usual path, and nothing was changed."""
+Complete = Callable[[bytes], Begun | None]
+"""Begins a request with this body. None: it takes the usual path, and nothing was changed."""
+
+Begin = Callable[["CIMultiDictProxy[str]"], Complete | None]
+"""Checks the headers of a request. None: it takes the usual path."""
+
+
+class Arriving(NamedTuple):
+    """A request whose head was accepted, and whose body may still be incomplete."""
+
+    path: str
+    request_id: str | None
+    """That of the client."""
+    started: float
+    complete: Complete
 
 
 class Pending(NamedTuple):
@@ -59,8 +75,8 @@ class FastPath:
         self._metrics = metrics
         self._begins = begins
 
-    def begin(self, message: RawRequestMessage, payload: StreamReader) -> Pending | None:
-        """Begin the request; None if it takes the usual path."""
+    def accept_head(self, message: RawRequestMessage, payload: StreamReader) -> Arriving | None:
+        """Check the head of a request; None if it takes the usual path."""
         begin = self._begins.get(message.path)
         if (
             begin is None
@@ -69,26 +85,36 @@ class FastPath:
             or message.should_close
             or message.upgrade
             or payload is EMPTY_PAYLOAD
-            or not payload.is_eof()
         ):
             return None
-        # Read without taking it out, because the usual path may need it.
-        pieces = payload._buffer
-        if len(pieces) != 1:
+        headers = message.headers
+        if not payload.is_eof() and not _is_short(headers):
             return None
         started = time.perf_counter()
-        headers = message.headers
         try:
-            begun = begin(headers, pieces[0])
+            complete = begin(headers)
         except Exception:
             # The usual path fails in the same way, and responds.
+            logger.exception("the fast path failed")
+            return None
+        if complete is None:
+            return None
+        return Arriving(message.path, headers.get("X-Request-Id"), started, complete)
+
+    def begin(self, arriving: Arriving, payload: StreamReader) -> Pending | None:
+        """Begin a request that has arrived; None if it takes the usual path."""
+        # Read without taking it out, because the usual path may need it.
+        pieces = payload._buffer
+        try:
+            begun = arriving.complete(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        except Exception:
             logger.exception("the fast path failed")
             return None
         if begun is None:
             return None
         # The connection keeps the payload until its next request, and no budget counts that.
         pieces.clear()
-        return Pending(message.path, choose_request_id(headers.get("X-Request-Id")), started, begun)
+        return Pending(arriving.path, choose_request_id(arriving.request_id), arriving.started, begun)
 
     def end(self, pending: Pending) -> bytes:
         """Return the response to a request whose record is durable, or failed."""
@@ -105,6 +131,12 @@ class FastPath:
             response = _encode(status, "application/json", begun.headers, begun.body, request_id)
         self._metrics.observe(path, status, time.perf_counter() - started)
         return response
+
+
+def _is_short(headers: "CIMultiDictProxy[str]") -> bool:
+    """True if a body that is still incomplete may be waited for."""
+    length = headers.get(hdrs.CONTENT_LENGTH)
+    return length is not None and hdrs.EXPECT not in headers and int(length) <= _WHOLE_BYTES
 
 
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}

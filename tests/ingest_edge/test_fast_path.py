@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ingest_edge import fast_path as fast_path_module
+from ingest_edge import http_server
 from ingest_edge.accept import Accept
 from ingest_edge.fast_path import FastPath, Pending
 from pipeline_contracts.errors import RecordTooLarge, StorageUnavailable
@@ -80,7 +81,7 @@ async def test_only_a_plain_request_takes_it(edge: RunningEdge, taken: list[Pend
         "gzip": (request(edge, packed, PLAIN, "Content-Encoding: gzip"), 202, 0),
         "identity": (request(edge, valid, PLAIN, "Content-Encoding: identity"), 202, 0),
         "one chunk": (chunked + chunk + b"0\r\n\r\n", 202, 1),
-        "two chunks": (chunked + first + rest + b"0\r\n\r\n", 202, 0),
+        "two chunks": (chunked + first + rest + b"0\r\n\r\n", 202, 1),
         "HTTP/1.0": (request(edge, valid, version="1.0"), 202, 0),
         "the last request": (request(edge, valid, PLAIN, "Connection: close"), 202, 0),
         "a query": (request(edge, valid, path=f"{INGEST}?a=1"), 202, 0),
@@ -95,10 +96,78 @@ async def test_only_a_plain_request_takes_it(edge: RunningEdge, taken: list[Pend
         (answer,) = await answers(edge, sent)
         assert answer is not None, name
         assert (answer.status, len(taken)) == (status, fast), (name, answer.body)
-    parts = request(edge, valid)
-    taken.clear()
-    assert getattr(await edge.raw([parts[:-5], parts[-5:]]), "status", None) == 202
     assert edge.budgets.bytes == 0
+
+
+async def test_a_body_may_arrive_in_pieces_but_soon(
+    start_edge: StartEdge, taken: list[Pending], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edge = await start_edge()
+    small, medium, large = (batch(message="x" * size) for size in (100, 100_000, 140_000))
+    chunked = head(edge, PLAIN, "Transfer-Encoding: chunked")
+    chunk = b"%x\r\n%b\r\n" % (len(small), small)
+    # The wait for the rest never ends by itself in the first cases, and at once in the others.
+    cases: Mapping[str, tuple[float, list[bytes], int]] = {
+        "in two pieces": (60, [request(edge, small)[:-5], small[-5:]], 1),
+        "the head alone": (60, [request(edge, small)[: -len(small)], small], 1),
+        "in many pieces": (60, [request(edge, medium)], 1),
+        "too large": (60, [request(edge, large)], 0),
+        "chunks in two pieces": (60, [chunked + chunk, b"0\r\n\r\n"], 0),
+        "with Expect": (60, [request(edge, small, PLAIN, "Expect: 100-continue")[:-5], small[-5:]], 0),
+        "of another key": (60, [request(edge, small, key="pk_unknown")[:-5]], 0),
+        "late": (0, [request(edge, small)[:-5], small[-5:]], 0),
+    }
+    for name, (seconds, parts, fast) in cases.items():
+        monkeypatch.setattr(http_server, "_ARRIVAL_SECONDS", seconds)
+        taken.clear()
+        async with connection(edge) as (reader, writer), asyncio.timeout(20):
+            for part in parts:
+                writer.write(part)
+                await writer.drain()
+                await asyncio.sleep(0.02)
+            status = getattr(await _read_answer(reader), "status", None)
+            # The connection goes on.
+            if status == 202:
+                writer.write(request(edge, small))
+                assert getattr(await _read_answer(reader), "status", None) == 202
+        expected = 401 if name == "of another key" else 202
+        assert (status, len(taken)) == (expected, fast + (expected == 202)), name
+    assert edge.budgets.bytes == 0
+
+
+async def test_what_waits_for_its_body_is_no_idle_connection(
+    start_edge: StartEdge, taken: list[Pending], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "_ARRIVAL_SECONDS", 60.0)
+    edge = await start_edge()
+    sent = request(edge, batch())
+    async with connection(edge) as (reader, writer), asyncio.timeout(20):
+        writer.write(sent[:-5])
+        while not any(handler._arriving for handler in edge.connections()):
+            await asyncio.sleep(0.001)
+        (handler,) = edge.connections()
+        assert not handler.is_idle
+        handler._next_keepalive_close_time = 0.0
+        handler._process_keepalive()
+        writer.write(sent[-5:])
+        answer = await _read_answer(reader)
+        assert answer is not None
+        assert (answer.status, len(taken)) == (202, 1)
+
+
+async def test_a_caller_that_leaves_before_its_body_arrived_leaves_nothing(
+    start_edge: StartEdge, caplog: pytest.LogCaptureFixture
+) -> None:
+    edge = await start_edge()
+    async with connection(edge) as (_, writer):
+        writer.write(request(edge, batch())[:-5])
+        async with asyncio.timeout(20):
+            while not any(handler._arriving for handler in edge.connections()):
+                await asyncio.sleep(0.001)
+    async with asyncio.timeout(20):
+        while edge.open_connections():
+            await asyncio.sleep(0.001)
+    assert (edge.budgets.bytes, await edge.appended(), caplog.records) == (0, [], [])
 
 
 async def test_both_paths_respond_and_store_alike(edge: RunningEdge, taken: list[Pending]) -> None:
