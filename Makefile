@@ -14,7 +14,7 @@ JOBS   ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 .DEFAULT_GOAL := help
 # Write bytecode during test runs; otherwise each process compiles Pharos again, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help install up test test-full test-slice check format bench bench-peers kafka kafka-stop stack stack-down load faults switching hostile signatures mutants country-database compose-secrets lock clean
+.PHONY: help install up test test-full test-slice check format bench bench-peers accelerator fuzz-accelerator kafka kafka-stop stack stack-down load faults switching hostile signatures mutants country-database compose-secrets lock clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-17s %s\n", $$1, $$2}'
@@ -63,6 +63,12 @@ bench: $(STAMP) ## Measure each part: events/s, CPU per event, p50/p99, peak mem
 
 bench-peers: $(STAMP) ## CPU of the edge next to the OpenTelemetry Collector, and handlers in Go and Rust
 	$(BIN)/python -m loadtests.peers $(ARGS)
+
+accelerator: $(STAMP) ## Build the edge's accelerator (needs Rust) into .venv: request bodies cost half the CPU
+	$(BIN)/python -m tests.support.accelerator
+
+fuzz-accelerator: $(STAMP) ## Compare the accelerator with Python's decoders on random bodies; ARGS="--seconds 3600"
+	$(BIN)/python -m loadtests.fuzz_accelerator $(ARGS)
 
 kafka: $(STAMP) ## Run Apache Kafka on 127.0.0.1:9092, data in ./.kafka
 	$(BIN)/python -m tests.support.kafka_broker start $(ARGS)

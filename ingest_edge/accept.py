@@ -8,8 +8,9 @@ import orjson
 from aiohttp import hdrs, web
 from multidict import CIMultiDictProxy
 
+from ingest_edge.accelerator import Accelerator
 from ingest_edge.body import check_content_type
-from ingest_edge.decoders.telemetry import decode_batch
+from ingest_edge.decoders.telemetry import read_batch
 from ingest_edge.fast_path import Begun, Complete
 from ingest_edge.intake import Intake, now_ms
 from ingest_edge.responses import json_response
@@ -27,6 +28,7 @@ class Accept:
 
     intake: Intake
     receipt_key: bytes
+    accelerator: Accelerator | None = None
 
     async def ingest(self, request: web.BaseRequest) -> web.StreamResponse:
         """Append the bytes of the body to the log, once they are valid, and respond with a receipt."""
@@ -79,9 +81,7 @@ class Accept:
         return json_response(202, self._receipt(key, batch), headers)
 
     def _read_batch(self, key: KeyEntry, body: bytes, received_ms: int) -> "_Batch":
-        # The decoded events are not kept: only the body is stored.
-        batch, body = decode_batch(body, self.intake.limits)
-        events, batch_id = len(batch.events), batch.batch_id
+        batch_id, events, body = read_batch(body, self.intake.limits, self.accelerator)
         meta = BatchMeta(key.account_id, key.project_id, key.environment_id, received_ms, events, batch_id)
         name = receipt_name(key.environment_id, batch_id)
         return _Batch(batch_id, events, name, encode_meta(meta), body)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from aiohttp import hdrs, web
 
+from ingest_edge.accelerator import Accelerator
 from ingest_edge.accept import Accept
 from ingest_edge.accept_monitors import HEARTBEATS, QUEUES, AcceptMonitors
 from ingest_edge.accept_pings import PINGS, AcceptPings
@@ -156,16 +157,18 @@ def build_edge(
     receipt_key: bytes,
     collect: AcceptCollect | None = None,
     protobuf: bool = False,
+    accelerator: Accelerator | None = None,
     otherwise: Handler | None = None,
 ) -> Edge:
     """Build an edge. `collect` handles page views; `protobuf` enables OTLP in protobuf; `otherwise` handles all other
     paths."""
     monitors = AcceptMonitors(intake)
     edge = Edge(intake.metrics, otherwise)
-    accept = Accept(intake, receipt_key)
+    accept = Accept(intake, receipt_key, accelerator)
+    accept_otlp = AcceptOtlp(intake, protobuf=protobuf, accelerator=accelerator)
     edge.add("POST", "/api/v1/ingest", accept.ingest)
     edge.begins["/api/v1/ingest"] = accept.begin
-    edge.add_prefix(OTLP, "", AcceptOtlp(intake, protobuf=protobuf).accept, status_response, allow="POST")
+    edge.add_prefix(OTLP, "", accept_otlp.accept, status_response, allow="POST")
     edge.add_prefix(HEARTBEATS, "POST", monitors.heartbeat)
     edge.add_prefix(QUEUES, "POST", monitors.queue)
     if collect is not None:

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 from prometheus_client import CollectorRegistry
 
+from ingest_edge.accelerator import load_accelerator
 from ingest_edge.admission import Admission
 from ingest_edge.app import Edge, Handler, build_edge
 from ingest_edge.body_budget import BodyBudgets
@@ -46,10 +47,16 @@ async def open_edge(
     metrics = EdgeMetrics()
     limits = Limits.from_settings(settings)
     budgets = BodyBudgets.from_limits(limits)
+    accelerator = load_accelerator(settings.accelerator)
     admission = Admission(counter, slice_seconds=slice_seconds)
     metrics.add_gauge("pharos_edge_in_flight_bytes", "Bytes of bodies in flight", lambda: budgets.bytes)
     metrics.add_gauge(
         "pharos_edge_rate_fallbacks", "Leases that the counter could not grant", lambda: admission.fallbacks
+    )
+    metrics.add_gauge(
+        "pharos_edge_accelerated",
+        "1 if the accelerator judges request bodies, 0 if Python does",
+        lambda: accelerator is not None,
     )
     metrics.add_gauge("pharos_log_bytes", "Bytes of records that wait in the log", log.stored_bytes)
     registry.register(metrics)
@@ -63,6 +70,7 @@ async def open_edge(
                 receipt_key=receipt_key,
                 collect=collect,
                 protobuf=settings.otlp_protobuf,
+                accelerator=accelerator,
                 otherwise=otherwise,
             )
     finally:

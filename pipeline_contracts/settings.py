@@ -141,6 +141,11 @@ class Settings:
     max_address_in_flight_bytes: int = _setting(
         2**20, "The same for page views of one client address (IPv6: one /64 network)", minimum=1024
     )
+    accelerator: str = _setting(
+        "auto",
+        "Judge request bodies with the accelerator of `make accelerator` where it is installed, or in Python alone",
+        choices=("auto", "off"),
+    )
     otlp_protobuf: bool = _setting(False, "Take OTLP in protobuf too: 1 or 0")
     max_protobuf_bytes: int = _setting(
         4 * 2**20, "Largest OTLP body in protobuf when decompressed", minimum=1024

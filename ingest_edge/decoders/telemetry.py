@@ -3,6 +3,7 @@
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from ingest_edge.accelerator import Accelerator
 from ingest_edge.decoders.raw_events import TooManyEvents, split_batch, split_events
 from ingest_edge.decoders.telemetry_faults import list_faults
 from ingest_edge.decoders.utf8 import find_invalid_byte
@@ -22,6 +23,18 @@ class _RawBatch(msgspec.Struct, gc=False):
 
 _decode = msgspec.json.Decoder(TelemetryBatch).decode
 _decode_raw = msgspec.json.Decoder(_RawBatch).decode
+
+
+def read_batch(body: bytes, limits: Limits, accelerator: Accelerator | None) -> tuple[str, int, bytes]:
+    """Return the ID of the valid batch in `body`, its number of events, and the body to store. Raises as
+    `decode_batch` does."""
+    if accelerator is not None:
+        judged = accelerator.judge_batch(body, limits.event_bytes, limits.batch_events)
+        if judged is not None:
+            return *judged, body
+    # The decoded events are not kept: only the body is stored.
+    batch, body = decode_batch(body, limits)
+    return batch.batch_id, len(batch.events), body
 
 
 def decode_batch(body: bytes, limits: Limits) -> tuple[TelemetryBatch, bytes]:

@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 from aiohttp import hdrs, web
 
+from ingest_edge.accelerator import Accelerator
 from ingest_edge.body import check_content_type
 from ingest_edge.intake import Intake, now_ms
 from ingest_edge.limits import Limits
 from ingest_edge.otlp import measure_json
+from ingest_edge.otlp.accelerated import CountRecords, json_counters, protobuf_counters
 from ingest_edge.otlp.decode import Decoded, Decoder, nested_too_deeply
 from ingest_edge.otlp.expansion import check_expansion
 from ingest_edge.otlp.status import PROTOBUF, WANTS_PROTOBUF, success_response
@@ -76,8 +78,11 @@ class AcceptOtlp:
     intake: Intake
     protobuf: bool = False
     """True if bodies in protobuf are accepted too."""
+    accelerator: Accelerator | None = None
     _protobuf: Any = field(init=False, default=None)
     _protobuf_limits: Limits = field(init=False)
+    _json_counters: Mapping[str, CountRecords] = field(init=False)
+    _protobuf_counters: Mapping[str, CountRecords] = field(init=False)
     _repairs: asyncio.Semaphore = field(init=False, default_factory=lambda: asyncio.Semaphore(1))
 
     def __post_init__(self) -> None:
@@ -88,6 +93,8 @@ class AcceptOtlp:
             body_bytes=min(limits.body_bytes, limits.protobuf_bytes),
             decompressed_bytes=min(limits.decompressed_bytes, limits.protobuf_bytes),
         )
+        self._json_counters = json_counters(self.accelerator, limits)
+        self._protobuf_counters = protobuf_counters(self.accelerator, limits)
         if self.protobuf:
             # Imported only here, because the message classes take 10 MB.
             from ingest_edge.otlp import protobuf
@@ -116,7 +123,10 @@ class AcceptOtlp:
         lease = intake.budgets.telemetry.lease(key.account_id)
         try:
             body = await intake.read(request, limits, lease)
-            if in_protobuf:
+            count = (self._protobuf_counters if in_protobuf else self._json_counters).get(path)
+            if count is not None and (records := count(body)) is not None:
+                verdict = Verdict(accepted=records)
+            elif in_protobuf:
                 verdict = self._protobuf.validate(path, body, limits)
             else:
                 decoded = signal.decoder.decode_sent(body)

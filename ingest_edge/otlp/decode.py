@@ -20,6 +20,11 @@ _MAX_OBJECTS = 1_000_000
 _MAX_VALUES = 2_000_000
 
 
+def has_too_many_objects(body: bytes) -> bool:
+    """Return True if objects of the body would take too much memory."""
+    return len(body) > _COUNTED_FROM and body.count(b"{") > _MAX_OBJECTS
+
+
 class Decoded(NamedTuple):
     """A request, with the body that it was decoded from."""
 
@@ -45,7 +50,7 @@ class Decoder:
         """
         if not body.isascii() and (invalid := find_invalid_byte(body)) is not None:
             raise InvalidInput(f"The body is not valid UTF-8 (byte {invalid}).")
-        if len(body) > _COUNTED_FROM and body.count(b"{") > _MAX_OBJECTS:
+        if has_too_many_objects(body):
             raise PayloadTooLarge(f"The body has more than {_MAX_OBJECTS} objects. Send smaller batches.")
         try:
             return Decoded(self._decode(body), body, [])

@@ -16,8 +16,8 @@ from pipeline_contracts.otlp.metrics import (
 from pipeline_contracts.otlp.traces import TracesRequest
 from pipeline_contracts.otlp.values import Resource, Scope
 
-# Size of a bound or a quantile: `1e15` is written with seventeen digits.
-_NUMBER_BYTES = 24
+NUMBER_BYTES = 24
+"""Size of a bound or a quantile: `1e15` is written with seventeen digits."""
 
 T = TypeVar("T")
 
@@ -80,11 +80,11 @@ def _child_bytes(points: Iterable[DataPoint]) -> int:
     size = 0
     for point in points:
         if isinstance(point, SummaryPoint):
-            size += 2 * _NUMBER_BYTES * len(point.quantileValues or ())
+            size += 2 * NUMBER_BYTES * len(point.quantileValues or ())
         else:
             size += EXEMPLAR_BYTES * len(point.exemplars or ())  # type: ignore[attr-defined]
             if isinstance(point, HistogramPoint):
-                size += _NUMBER_BYTES * len(point.explicitBounds or ())
+                size += NUMBER_BYTES * len(point.explicitBounds or ())
     return size
 
 

@@ -13,13 +13,11 @@ from ingest_edge.limits import Limits
 from ingest_edge.otlp import measure_protobuf
 from ingest_edge.otlp.expansion import check_expansion
 from ingest_edge.otlp.status import PROTOBUF, error_message
-from ingest_edge.otlp.validate_records import NO_RECORDED_VALUE, Verdict
+from ingest_edge.otlp.validate_records import MAX_GROUPS, NO_RECORDED_VALUE, Verdict
 from pipeline_contracts.errors import InvalidInput, PayloadTooLarge
 
 _NO_TRACE = bytes(16)
 _NO_SPAN = bytes(8)
-# Resources and scopes together. An empty one is two bytes: two million of them would block the edge for seconds.
-_MAX_GROUPS = 100_000
 
 
 def validate(path: str, body: bytes, limits: Limits) -> Verdict:
@@ -60,9 +58,9 @@ def _scope_groups(resources: Any, name: str) -> Iterator[Any]:
     for resource_group in resources:
         scopes = getattr(resource_group, name)
         groups += len(scopes)
-        if groups > _MAX_GROUPS:
+        if groups > MAX_GROUPS:
             raise PayloadTooLarge(
-                f"There are more than {_MAX_GROUPS} resources and scopes. Send smaller batches."
+                f"There are more than {MAX_GROUPS} resources and scopes. Send smaller batches."
             )
         yield from scopes
 

@@ -26,6 +26,8 @@ class Engines:
     label: str = "edge"
     bootstrap: str | None = None
     redis_url: str | None = None
+    accelerator: str = "auto"
+    """The setting, or the folder of the module that judges request bodies."""
     connections: int = 1
     """Connections for full load, as a multiple of those for the embedded edge."""
     batch_target_us: float = 3.0
@@ -39,7 +41,16 @@ EMBEDDED = Engines()
 
 def production(bootstrap: str, redis_url: str) -> Engines:
     """On Kafka and Redis, where a response takes an additional round trip to the brokers."""
-    return Engines("edge on Kafka", bootstrap, redis_url, 4, 2.5, 75.0, 25.0, 120.0)
+    return Engines(
+        "edge on Kafka",
+        bootstrap,
+        redis_url,
+        connections=4,
+        batch_target_us=2.5,
+        single_target_us=75.0,
+        p99_target_ms=25.0,
+        memory_target_mb=120.0,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +69,12 @@ async def fresh_edge(engines: Engines) -> AsyncIterator[Edge]:
     """Run an edge in a process of its own."""
     # A new log for each measurement: nothing consumes its records, and its disk space is freed in between.
     with tempfile.TemporaryDirectory(prefix="pharos-bench-") as folder:
-        arguments = {"folder": folder, "bootstrap": engines.bootstrap, "redis_url": engines.redis_url}
+        arguments = {
+            "folder": folder,
+            "bootstrap": engines.bootstrap,
+            "redis_url": engines.redis_url,
+            "accelerator": engines.accelerator,
+        }
         async with running_child("edge_process", arguments) as child:
             report = await child.read()
             yield Edge(

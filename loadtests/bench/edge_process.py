@@ -101,14 +101,22 @@ def _entry(key: str, kind: CredentialKind) -> KeyEntry:
     )
 
 
-def _settings() -> Settings:
+def _settings(accelerator: str) -> Settings:
     """Return settings as behind a proxy on the same machine; with the country database if `make country-database` was
-    run."""
+    run. `accelerator` is the setting, or a folder with the module."""
     database = str(_COUNTRIES) if _COUNTRIES.exists() else None
-    return Settings(otlp_protobuf=True, trusted_proxies="127.0.0.1", country_database=database)
+    if accelerator not in ("auto", "off"):
+        sys.path.insert(0, accelerator)
+        accelerator = "auto"
+    return Settings(
+        otlp_protobuf=True,
+        trusted_proxies="127.0.0.1",
+        country_database=database,
+        accelerator=accelerator,
+    )
 
 
-async def _serve(folder: Path, bootstrap: str | None, redis_url: str | None) -> None:
+async def _serve(folder: Path, bootstrap: str | None, redis_url: str | None, accelerator: str) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
@@ -126,7 +134,7 @@ async def _serve(folder: Path, bootstrap: str | None, redis_url: str | None) -> 
         directory, counter, slice_seconds = await _open_shared(exits, redis_url, keys)
         edge = await exits.enter_async_context(
             open_edge(
-                _settings(),
+                _settings(accelerator),
                 directory=directory,
                 counter=counter,
                 slice_seconds=slice_seconds,
@@ -157,11 +165,18 @@ async def _serve(folder: Path, bootstrap: str | None, redis_url: str | None) -> 
 
 
 def main() -> None:
-    """Serve until SIGTERM. The argument is JSON: folder, and bootstrap and redis_url or null."""
+    """Serve until SIGTERM. The argument is JSON: folder; bootstrap and redis_url, or null; accelerator."""
     arguments: dict[str, Any] = json.loads(sys.argv[1])
     keep_freed_memory()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(Path(arguments["folder"]), arguments["bootstrap"], arguments["redis_url"]))
+        runner.run(
+            _serve(
+                Path(arguments["folder"]),
+                arguments["bootstrap"],
+                arguments["redis_url"],
+                arguments["accelerator"],
+            )
+        )
 
 
 if __name__ == "__main__":

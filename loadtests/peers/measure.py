@@ -32,7 +32,7 @@ class Case:
 
 
 def _ingest(events: int, goals: Mapping[str, float]) -> Case:
-    peers = ("Pharos", "Go", "Rust")
+    peers = ("Pharos", "Pharos, Python", "Go", "Rust")
     return Case(events, topics.TELEMETRY, 202, peers, lambda key: ingest_requests(key, events), goals)
 
 

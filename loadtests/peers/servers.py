@@ -6,7 +6,7 @@ import json
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loadtests.bench.child_process import Child, running_program
@@ -14,6 +14,7 @@ from loadtests.bench.edge import fresh_edge, production
 from loadtests.peers.build import build_collector, build_go, build_rust
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind, make_credential
+from tests.support.accelerator import build_accelerator
 from tests.support.engines import free_port
 
 _CONFIG = Path(__file__).with_name("collector") / "config.yaml"
@@ -42,8 +43,22 @@ Running = Callable[[Cluster], AbstractAsyncContextManager[Server]]
 
 @asynccontextmanager
 async def running_pharos(cluster: Cluster) -> AsyncIterator[Server]:
-    """Run an edge as `pharos edge` does, with keys and limits in Redis."""
-    async with fresh_edge(production(cluster.bootstrap, cluster.redis_url)) as edge:
+    """Run an edge as `pharos edge` does, with keys and limits in Redis, and the accelerator."""
+    async with _running_edge(cluster, str(build_accelerator().parent)) as server:
+        yield server
+
+
+@asynccontextmanager
+async def running_pharos_in_python(cluster: Cluster) -> AsyncIterator[Server]:
+    """Run an edge without the accelerator."""
+    async with _running_edge(cluster, "off") as server:
+        yield server
+
+
+@asynccontextmanager
+async def _running_edge(cluster: Cluster, accelerator: str) -> AsyncIterator[Server]:
+    engines = production(cluster.bootstrap, cluster.redis_url)
+    async with fresh_edge(replace(engines, accelerator=accelerator)) as edge:
         yield Server(edge.pid, edge.port, edge.ingest_key)
 
 
@@ -84,6 +99,7 @@ async def running_collector(cluster: Cluster) -> AsyncIterator[Server]:
 
 PEERS: Mapping[str, Running] = {
     "Pharos": running_pharos,
+    "Pharos, Python": running_pharos_in_python,
     "Collector": running_collector,
     "Go": running_go,
     "Rust": running_rust,

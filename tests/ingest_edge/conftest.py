@@ -17,6 +17,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from ingest_edge.accelerator import Accelerator
 from ingest_edge.admission import Admission
 from ingest_edge.app import build_edge, edge_runner
 from ingest_edge.body_budget import BodyBudgets
@@ -240,6 +241,7 @@ async def open_edge(
     country_database: str | None = None,
     clock: Callable[[], float] = time.monotonic,
     server_limits: ServerLimits | None = None,
+    accelerator: Accelerator | None = None,
     **limits: Any,
 ) -> AsyncIterator[RunningEdge]:
     """Start an edge on a free port. `limits` are fields of `Limits`; the others are the product's defaults. `rate` is
@@ -267,7 +269,14 @@ async def open_edge(
         dropped = DroppedEvents(log, now_ms)
         addresses = ClientAddresses(parse_networks(trusted_proxies))
         collect = AcceptCollect(intake, DailySalts(salts), addresses, countries, dropped, country_header)
-        edge_app = build_edge(intake, readiness, receipt_key=RECEIPT_KEY, collect=collect, protobuf=protobuf)
+        edge_app = build_edge(
+            intake,
+            readiness,
+            receipt_key=RECEIPT_KEY,
+            collect=collect,
+            protobuf=protobuf,
+            accelerator=accelerator,
+        )
         runner = edge_runner(edge_app, server_limits)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)

@@ -1,0 +1,178 @@
+//! Judges bodies of telemetry for Pharos' ingest edge in one pass, without building objects.
+//!
+//! Each function either vouches that a body is entirely valid and needs no repair, and returns what the edge needs of
+//! it, or returns `None` for "not sure". It never refuses a body: Python's decoders do that, and make the messages.
+
+#![forbid(unsafe_code)]
+
+mod batch;
+mod json;
+mod measure;
+mod number;
+mod otlp_json;
+mod otlp_protobuf;
+mod seen;
+mod specials;
+mod text;
+mod timestamp;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use measure::Measure;
+
+/// The version of the functions' arguments, results and rules. Python uses a module only if it has the version that it
+/// expects.
+const INTERFACE: u32 = 1;
+
+static PANICS: AtomicU64 = AtomicU64::new(0);
+
+/// (records, bytes that their rows repeat, children, numbers), as in `Measure`.
+type Measured = (u64, u64, u64, u64);
+
+/// A limit. One that does not fit becomes 0, with which no body is judged.
+struct Limit(usize);
+
+impl<'py> FromPyObject<'_, 'py> for Limit {
+    type Error = PyErr;
+
+    fn extract(number: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Limit(number.extract().unwrap_or(0)))
+    }
+}
+
+/// Judges the bytes of a body. A panic, or a body that is not `bytes`, counts as "not sure".
+fn judge<'py, T>(
+    body: &'py Bound<'_, PyAny>,
+    decide: impl FnOnce(&'py [u8]) -> Option<T>,
+) -> Option<T> {
+    let bytes = body.cast::<PyBytes>().ok()?.as_bytes();
+    catch_unwind(AssertUnwindSafe(|| decide(bytes))).unwrap_or_else(|_| {
+        PANICS.fetch_add(1, Ordering::Relaxed);
+        None
+    })
+}
+
+fn measure(
+    body: &Bound<'_, PyAny>,
+    decide: impl FnOnce(&[u8]) -> Option<Measure>,
+) -> Option<Measured> {
+    let measure = judge(body, decide)?;
+    Some((
+        measure.records,
+        measure.shared_bytes,
+        measure.children,
+        measure.numbers,
+    ))
+}
+
+/// Return (batch ID, number of events) of a valid batch; None: not sure.
+#[pyfunction]
+#[pyo3(signature = (body, event_bytes, batch_events, /))]
+fn judge_batch(
+    body: &Bound<'_, PyAny>,
+    event_bytes: Limit,
+    batch_events: Limit,
+) -> Option<(String, usize)> {
+    judge(body, |bytes| {
+        let batch = batch::judge_batch(bytes, event_bytes.0, batch_events.0)?;
+        Some((batch.id.into_owned(), batch.events))
+    })
+}
+
+/// Measure a request whose spans are all valid; None: not sure. The same for the functions below.
+#[pyfunction]
+#[pyo3(signature = (body, max_records, /))]
+fn judge_traces_json(body: &Bound<'_, PyAny>, max_records: Limit) -> Option<Measured> {
+    measure(body, |bytes| {
+        otlp_json::judge_traces(bytes, max_records.0 as u64)
+    })
+}
+
+#[pyfunction]
+#[pyo3(signature = (body, max_records, record_bytes, /))]
+fn judge_logs_json(
+    body: &Bound<'_, PyAny>,
+    max_records: Limit,
+    record_bytes: Limit,
+) -> Option<Measured> {
+    measure(body, |bytes| {
+        otlp_json::judge_logs(bytes, max_records.0 as u64, record_bytes.0)
+    })
+}
+
+#[pyfunction]
+#[pyo3(signature = (body, max_records, /))]
+fn judge_metrics_json(body: &Bound<'_, PyAny>, max_records: Limit) -> Option<Measured> {
+    measure(body, |bytes| {
+        otlp_json::judge_metrics(bytes, max_records.0 as u64)
+    })
+}
+
+#[pyfunction]
+#[pyo3(signature = (body, max_records, max_groups, /))]
+fn judge_traces_protobuf(
+    body: &Bound<'_, PyAny>,
+    max_records: Limit,
+    max_groups: Limit,
+) -> Option<Measured> {
+    let limits = otlp_protobuf::Limits {
+        records: max_records.0 as u64,
+        groups: max_groups.0,
+    };
+    measure(body, |bytes| otlp_protobuf::judge_traces(bytes, limits))
+}
+
+#[pyfunction]
+#[pyo3(signature = (body, max_records, max_groups, record_bytes, /))]
+fn judge_logs_protobuf(
+    body: &Bound<'_, PyAny>,
+    max_records: Limit,
+    max_groups: Limit,
+    record_bytes: Limit,
+) -> Option<Measured> {
+    let limits = otlp_protobuf::Limits {
+        records: max_records.0 as u64,
+        groups: max_groups.0,
+    };
+    measure(body, |bytes| {
+        otlp_protobuf::judge_logs(bytes, limits, record_bytes.0)
+    })
+}
+
+#[pyfunction]
+#[pyo3(signature = (body, max_records, max_groups, /))]
+fn judge_metrics_protobuf(
+    body: &Bound<'_, PyAny>,
+    max_records: Limit,
+    max_groups: Limit,
+) -> Option<Measured> {
+    let limits = otlp_protobuf::Limits {
+        records: max_records.0 as u64,
+        groups: max_groups.0,
+    };
+    measure(body, |bytes| otlp_protobuf::judge_metrics(bytes, limits))
+}
+
+/// Return how many bodies were given up because of a defect in this module.
+#[pyfunction]
+fn count_panics() -> u64 {
+    PANICS.load(Ordering::Relaxed)
+}
+
+#[pymodule]
+fn pharos_accelerator(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("INTERFACE", INTERFACE)?;
+    module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(count_panics, module)?)?;
+    module.add_function(wrap_pyfunction!(judge_batch, module)?)?;
+    module.add_function(wrap_pyfunction!(judge_traces_json, module)?)?;
+    module.add_function(wrap_pyfunction!(judge_logs_json, module)?)?;
+    module.add_function(wrap_pyfunction!(judge_metrics_json, module)?)?;
+    module.add_function(wrap_pyfunction!(judge_traces_protobuf, module)?)?;
+    module.add_function(wrap_pyfunction!(judge_logs_protobuf, module)?)?;
+    module.add_function(wrap_pyfunction!(judge_metrics_protobuf, module)?)
+}

@@ -1,0 +1,1 @@
+"""Bodies of ingest and OTLP requests, valid and mutated, and a comparison of the accelerator with Python."""
