@@ -11,8 +11,8 @@ from multidict import CIMultiDictProxy
 from ingest_edge.accelerator import Accelerator
 from ingest_edge.body import check_content_type
 from ingest_edge.decoders.telemetry import read_batch
-from ingest_edge.fast_path import Begun, Complete
-from ingest_edge.intake import Intake, now_ms
+from ingest_edge.fast_path import Answer, Begun, Complete, refuse
+from ingest_edge.intake import AcceptedHead, Intake, now_ms
 from ingest_edge.responses import json_response
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind
@@ -45,22 +45,17 @@ class Accept:
     def begin(self, headers: "CIMultiDictProxy[str]") -> Complete | None:
         """The same without waiting, as far as that is possible: see `fast_path`."""
         received_ms = now_ms()
-        key = self.intake.authenticate_now(
-            headers.get(hdrs.AUTHORIZATION), CredentialKind.INGEST_KEY, received_ms
-        )
-        if (
-            key is None
-            or headers.get(hdrs.CONTENT_TYPE) != "application/json"
-            or hdrs.CONTENT_ENCODING in headers
-            or not self.intake.may_store_now(key, received_ms)
-        ):
+        if headers.get(hdrs.CONTENT_TYPE) != "application/json":
             return None
-        return partial(self._complete, key, received_ms)
+        head = self.intake.accept_head_now(headers, received_ms)
+        return None if head is None else partial(self._complete, head)
 
-    def _complete(self, key: KeyEntry, received_ms: int, body: bytes) -> Begun | None:
-        if len(body) > self.intake.limits.body_bytes:
-            return None
+    def _complete(self, head: AcceptedHead, sent: bytes) -> Begun | None:
+        key, coding, received_ms = head
         try:
+            body = self.intake.unpack_now(sent, coding, self.intake.limits)
+            if body is None:
+                return None
             batch = self._read_batch(key, body, received_ms)
             # Before the append: what fails after it would be stored, and begin again on the usual path.
             receipt = self._receipt(key, batch)
@@ -68,10 +63,16 @@ class Accept:
                 key, batch.events, topics.TELEMETRY, batch.name.encode(), batch.meta, batch.body
             )
         except Problem:
+            self.intake.prefer_usual_path(key.account_id)
             return None
         if storing is None:
             return None
-        return Begun(storing.durable, storing.finish, 202, storing.headers, receipt)
+        return Begun(
+            storing.durable,
+            storing.finish,
+            Answer(202, "application/json", storing.headers, receipt),
+            refuse,
+        )
 
     async def _store(self, key: KeyEntry, body: bytes, received_ms: int) -> web.Response:
         batch = self._read_batch(key, body, received_ms)

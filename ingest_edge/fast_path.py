@@ -30,16 +30,29 @@ logger = logging.getLogger(__name__)
 _WHOLE_BYTES = 128 * 1024
 
 
+class Answer(NamedTuple):
+    """A response."""
+
+    status: int
+    content_type: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
 class Begun(NamedTuple):
     """A request whose record was appended to the log."""
 
     durable: "asyncio.Future[None]"
     finish: Callable[[], None]
     """Call it once `durable` is done. Raises `Problem` if the record may be lost."""
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-    """Of the response, as JSON."""
+    answer: Answer
+    refuse: Callable[[Problem], Answer]
+
+
+def refuse(problem: Problem) -> Answer:
+    """Return the RFC 9457 response for a problem."""
+    document = orjson.dumps(problem.to_document())
+    return Answer(problem.status, "application/problem+json", problem.headers, document)
 
 
 Complete = Callable[[bytes], Begun | None]
@@ -52,7 +65,8 @@ Begin = Callable[["CIMultiDictProxy[str]"], Complete | None]
 class Arriving(NamedTuple):
     """A request whose head was accepted, and whose body may still be incomplete."""
 
-    path: str
+    route: str
+    """Its name in the metrics."""
     request_id: str | None
     """That of the client."""
     started: float
@@ -62,7 +76,7 @@ class Arriving(NamedTuple):
 class Pending(NamedTuple):
     """A request that waits for the log."""
 
-    path: str
+    route: str
     request_id: str
     started: float
     begun: Begun
@@ -71,15 +85,16 @@ class Pending(NamedTuple):
 class FastPath:
     """The paths that have one, for `POST`."""
 
-    def __init__(self, metrics: EdgeMetrics, begins: Mapping[str, Begin]) -> None:
+    def __init__(self, metrics: EdgeMetrics, begins: Mapping[str, tuple[str, Begin]]) -> None:
+        """`begins`: by path, with the name of the route."""
         self._metrics = metrics
         self._begins = begins
 
     def accept_head(self, message: RawRequestMessage, payload: StreamReader) -> Arriving | None:
         """Check the head of a request; None if it takes the usual path."""
-        begin = self._begins.get(message.path)
+        found = self._begins.get(message.path)
         if (
-            begin is None
+            found is None
             or message.method != "POST"
             or message.version != HttpVersion11
             or message.should_close
@@ -91,6 +106,7 @@ class FastPath:
         if not payload.is_eof() and not _is_short(headers):
             return None
         started = time.perf_counter()
+        route, begin = found
         try:
             complete = begin(headers)
         except Exception:
@@ -99,7 +115,7 @@ class FastPath:
             return None
         if complete is None:
             return None
-        return Arriving(message.path, headers.get("X-Request-Id"), started, complete)
+        return Arriving(route, headers.get("X-Request-Id"), started, complete)
 
     def begin(self, arriving: Arriving, payload: StreamReader) -> Pending | None:
         """Begin a request that has arrived; None if it takes the usual path."""
@@ -114,22 +130,19 @@ class FastPath:
             return None
         # The connection keeps the payload until its next request, and no budget counts that.
         pieces.clear()
-        return Pending(arriving.path, choose_request_id(arriving.request_id), arriving.started, begun)
+        return Pending(arriving.route, choose_request_id(arriving.request_id), arriving.started, begun)
 
     def end(self, pending: Pending) -> bytes:
         """Return the response to a request whose record is durable, or failed."""
-        path, request_id, started, begun = pending
+        route, request_id, started, begun = pending
         try:
             begun.finish()
+            answer = begun.answer
         except Problem as problem:
             logger.warning("refused: %s", problem.detail, extra={"request_id": request_id})
-            status = problem.status
-            document = orjson.dumps(problem.to_document())
-            response = _encode(status, "application/problem+json", problem.headers, document, request_id)
-        else:
-            status = begun.status
-            response = _encode(status, "application/json", begun.headers, begun.body, request_id)
-        self._metrics.observe(path, status, time.perf_counter() - started)
+            answer = begun.refuse(problem)
+        response = _encode(answer, request_id)
+        self._metrics.observe(route, answer.status, time.perf_counter() - started)
         return response
 
 
@@ -142,9 +155,8 @@ def _is_short(headers: "CIMultiDictProxy[str]") -> bool:
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
-def _encode(
-    status: int, content_type: str, headers: Mapping[str, str], body: bytes, request_id: str
-) -> bytes:
+def _encode(answer: Answer, request_id: str) -> bytes:
+    status, content_type, headers, body = answer
     others = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
     head = (
         f"HTTP/1.1 {status} {_PHRASES[status]}\r\nContent-Type: {content_type}\r\n{others}"

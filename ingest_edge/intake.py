@@ -3,9 +3,11 @@
 import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from aiohttp import hdrs, web
+from multidict import CIMultiDictProxy
 
 from ingest_edge.admission import Admission
 from ingest_edge.authenticate import authenticate, authenticate_now
@@ -25,8 +27,9 @@ from pipeline_contracts.errors import (
 from storage_backends.event_log.interface import EventLog
 from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
 
-# After the log has refused a record, requests take the usual path for so long.
-_REFUSED_MS = 1000
+_CODINGS = ("identity", "gzip", "deflate", "zstd")
+_USUAL_MS = 1000
+_MAX_ACCOUNTS = 10_000
 
 
 @dataclass(slots=True)
@@ -39,18 +42,36 @@ class Intake:
     limits: Limits
     budgets: BodyBudgets
     metrics: EdgeMetrics
-    refused_ms: int = 0
-    """When the log last refused a record of the fast path at once, milliseconds since 1970."""
+    _usual_until: dict[str, int] = field(default_factory=dict)
 
     async def authenticate(self, request: web.BaseRequest, kind: CredentialKind, now_ms: int) -> KeyEntry:
         """Return the request's key. Raises `InvalidCredential` and `Unavailable`."""
         return await authenticate(request.headers.get(hdrs.AUTHORIZATION), kind, self.directory, now_ms)
 
-    def authenticate_now(
-        self, authorization: str | None, kind: CredentialKind, now_ms: int
-    ) -> KeyEntry | None:
-        """Return the valid key of this header; None if it is not valid, or has to be looked up."""
-        return authenticate_now(authorization, kind, self.directory, now_ms)
+    def accept_head_now(self, headers: "CIMultiDictProxy[str]", now_ms: int) -> "AcceptedHead | None":
+        """Check the head of a request for the fast path. None if its key is invalid or has to be looked up, if its
+        content coding is an uncommon one, or if a request of the account was just refused."""
+        coding = headers.get(hdrs.CONTENT_ENCODING, "identity")
+        if coding not in _CODINGS:
+            return None
+        key = authenticate_now(
+            headers.get(hdrs.AUTHORIZATION), CredentialKind.INGEST_KEY, self.directory, now_ms
+        )
+        if key is None or now_ms < self._usual_until.get(key.account_id, 0):
+            return None
+        return AcceptedHead(key, coding, now_ms) if self.admission.may_take_now(key.account_id) else None
+
+    def prefer_usual_path(self, account_id: str) -> None:
+        """For a second, let the account's requests take the usual path: what is refused would be decoded twice."""
+        if len(self._usual_until) >= _MAX_ACCOUNTS:
+            self._usual_until.clear()
+        self._usual_until[account_id] = now_ms() + _USUAL_MS
+
+    def unpack_now(self, sent: bytes, coding: str, limits: Limits) -> bytes | None:
+        """Return the decompressed body; None if it is too large. Raises what `read` raises for broken ones."""
+        if len(sent) > limits.body_bytes:
+            return None
+        return decompress(sent, coding, limits.decompressed_bytes)
 
     async def read(self, request: web.BaseRequest, limits: Limits, lease: BodyLease) -> bytes:
         """Return the decompressed body. The headers are checked before the body is read.
@@ -84,10 +105,6 @@ class Intake:
         self.metrics.events_accepted += records
         return headers
 
-    def may_store_now(self, key: KeyEntry, now_ms: int) -> bool:
-        """False if `store_now` would probably return None: then the body need not be decoded twice."""
-        return now_ms - self.refused_ms >= _REFUSED_MS and self.admission.may_take_now(key.account_id)
-
     def store_now(
         self, key: KeyEntry, records: int, topic: str, log_key: bytes, meta: bytes, body: bytes
     ) -> "Storing | None":
@@ -105,7 +122,7 @@ class Intake:
         except BaseException as error:
             storing.give_up()
             if isinstance(error, StorageUnavailable):
-                self.refused_ms = now_ms()
+                self.prefer_usual_path(key.account_id)
                 return None
             raise
         return storing
@@ -116,6 +133,15 @@ class Intake:
             await self.log.append(topic, log_key, meta, body)
         except StorageUnavailable as error:
             raise _refusal(error) from error
+
+
+class AcceptedHead(NamedTuple):
+    """The head of a request on the fast path."""
+
+    key: KeyEntry
+    coding: str
+    """The content coding of the body."""
+    received_ms: int
 
 
 class Storing:
