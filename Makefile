@@ -47,12 +47,14 @@ SLICE ?= $(shell expr $$(date +%s) / 86400 % 5 + 1)/5
 test-slice: ## Run a fifth of what only test-full runs, another fifth each day; SLICE=2/5 chooses one
 	@$(MAKE) --no-print-directory test ARGS="--slice $(SLICE) $(ARGS)"
 
-check: $(STAMP) ## Format, lint, types, layers, and that each query is bound to an account
+check: $(STAMP) ## Format, lint, types, layers, that each query is bound to an account; Rust too, where cargo is
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.tooling.check_account_scope
+	@if cargo clippy --version >/dev/null 2>&1; then cd accelerator && cargo fmt --check && \
+	  cargo clippy --quiet --release --locked --target-dir ../.engines/accelerator-target -- --deny warnings; fi
 
 format: $(STAMP) ## Format the code and fix lint errors
 	$(BIN)/ruff format .
@@ -64,7 +66,7 @@ bench: $(STAMP) ## Measure each part: events/s, CPU per event, p50/p99, peak mem
 bench-peers: $(STAMP) ## CPU of the edge next to the OpenTelemetry Collector, and handlers in Go and Rust
 	$(BIN)/python -m loadtests.peers $(ARGS)
 
-accelerator: $(STAMP) ## Build the edge's accelerator (needs Rust) into .venv: request bodies cost half the CPU
+accelerator: $(STAMP) ## Build the edge's accelerator (needs Rust) into .venv: bodies are validated with half of the CPU or less
 	$(BIN)/python -m tests.support.accelerator
 
 fuzz-accelerator: $(STAMP) ## Compare the accelerator with Python's decoders on random bodies; ARGS="--seconds 3600"

@@ -1,6 +1,6 @@
-"""The optional accelerator: judges a body in one pass, where Python's decoders build an object for each value.
+"""The optional accelerator: validates a body in one pass, where Python's decoders build an object for each value.
 
-It vouches for bodies that are entirely valid and need no repair. All others, and those that it does not know, are left
+It accepts bodies that are entirely valid and need no repair. All others, and those that it does not know, are left
 to the decoders: they are the reference, and make all error messages. Its sources are in `accelerator/`.
 """
 
@@ -35,31 +35,31 @@ class Accelerator(Protocol):
     INTERFACE: int
     VERSION: str
 
-    def judge_batch(self, body: bytes, event_bytes: int, events: int, /) -> tuple[str, int] | None:
+    def validate_batch(self, body: bytes, event_bytes: int, events: int, /) -> tuple[str, int] | None:
         """Return (batch ID, number of events)."""
 
     def count_panics(self) -> int:
         """Return how many bodies were given up because of a defect in the module."""
 
-    def judge_traces_json(self, body: bytes, records: int, /) -> Measured | None: ...
-    def judge_logs_json(self, body: bytes, records: int, record_bytes: int, /) -> Measured | None: ...
-    def judge_metrics_json(self, body: bytes, records: int, /) -> Measured | None: ...
-    def judge_traces_protobuf(self, body: bytes, records: int, groups: int, /) -> Measured | None: ...
-    def judge_logs_protobuf(
+    def validate_traces_json(self, body: bytes, records: int, /) -> Measured | None: ...
+    def validate_logs_json(self, body: bytes, records: int, record_bytes: int, /) -> Measured | None: ...
+    def validate_metrics_json(self, body: bytes, records: int, /) -> Measured | None: ...
+    def validate_traces_protobuf(self, body: bytes, records: int, groups: int, /) -> Measured | None: ...
+    def validate_logs_protobuf(
         self, body: bytes, records: int, groups: int, record_bytes: int, /
     ) -> Measured | None: ...
-    def judge_metrics_protobuf(self, body: bytes, records: int, groups: int, /) -> Measured | None: ...
+    def validate_metrics_protobuf(self, body: bytes, records: int, groups: int, /) -> Measured | None: ...
 
 
 def load_accelerator(setting: str) -> Accelerator | None:
-    """Return the accelerator, unless the setting is "off" or none is installed; log what judges bodies."""
+    """Return the accelerator, unless the setting is "off" or none is installed; log what validates bodies."""
     accelerator, description = find_accelerator(setting)
-    logger.info("request bodies are judged by %s", description)
+    logger.info("request bodies are validated by %s", description)
     return accelerator
 
 
 def find_accelerator(setting: str) -> tuple[Accelerator | None, str]:
-    """Return the accelerator that `PHAROS_ACCELERATOR` allows, if any, and a description of what judges bodies."""
+    """Return the accelerator that `PHAROS_ACCELERATOR` allows, if any, and a description of what validates bodies."""
     if setting == "off":
         return None, "Python (PHAROS_ACCELERATOR is off)"
     try:

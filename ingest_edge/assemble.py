@@ -55,7 +55,7 @@ async def open_edge(
     )
     metrics.add_gauge(
         "pharos_edge_accelerated",
-        "1 if the accelerator judges request bodies, 0 if Python does",
+        "1 if the accelerator validates request bodies, 0 if Python does",
         lambda: accelerator is not None,
     )
     metrics.add_gauge("pharos_log_bytes", "Bytes of records that wait in the log", log.stored_bytes)

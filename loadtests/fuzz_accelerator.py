@@ -1,6 +1,6 @@
 """`python -m loadtests.fuzz_accelerator`: compare the accelerator with Python's decoders on random bodies.
 
-Half of the bodies are mutations of valid ones. Where the accelerator vouches for a body, Python must accept it too,
+Most of them are mutations of valid ones. Where the accelerator accepts a body, Python must accept it too,
 count the same records, and store the same bytes.
 """
 
@@ -20,33 +20,33 @@ from ingest_edge.accelerator import Accelerator
 from loadtests.bench.otlp_payloads import otlp_bodies
 from loadtests.bench.payloads import make_bodies
 from tests.support.accelerator import build_accelerator, load_built
-from tests.support.engines import EngineMissing
-from tests.support.judged_bodies.compare import (
+from tests.support.accelerator_samples.compare import (
     KINDS,
     NARROW_LIMITS,
     Comparison,
     Disagreement,
     make_comparison,
 )
-from tests.support.judged_bodies.mutations import mutate
-from tests.support.judged_bodies.valid import make_body
+from tests.support.accelerator_samples.mutations import mutate
+from tests.support.accelerator_samples.valid import make_body
+from tests.support.engines import EngineMissing
 
 _MUTATIONS = 20
 """Mutated bodies for each valid one."""
 _NARROW = 0.3
-"""Share of bodies that are judged with narrow limits."""
+"""Share of bodies that are validated with narrow limits."""
 _PROGRESS_SECONDS = 1.0
 
 
 @dataclass(slots=True)
 class Counts:
-    """Bodies of one kind. The accelerator vouches for some of them."""
+    """Bodies of one kind, and how many of them the accelerator accepts."""
 
     realistic: int = 0
-    realistic_vouched: int = 0
+    realistic_accepted: int = 0
     """Bodies of the benchmark, and valid random ones."""
     mutated: int = 0
-    mutated_vouched: int = 0
+    mutated_accepted: int = 0
 
 
 class Run:
@@ -82,21 +82,21 @@ class Run:
                     self._narrow if chance.random() < _NARROW else self._wide
                 )
                 counts.mutated += 1
-                counts.mutated_vouched += comparisons[kind].compare(mutate(chance, kind, body, other))
+                counts.mutated_accepted += comparisons[kind].compare(mutate(chance, kind, body, other))
 
     def _compare_realistic(self, kind: str, body: bytes) -> None:
         counts = self.counts[kind]
         counts.realistic += 1
-        counts.realistic_vouched += self._wide[kind].compare(body)
+        counts.realistic_accepted += self._wide[kind].compare(body)
 
 
 def _show(counts: Mapping[str, Counts], seconds: float) -> None:
     table = Table("Bodies", box=None, pad_edge=False)
-    for heading in ("valid", "vouched for", "mutated", "vouched for"):
+    for heading in ("valid", "accepted", "mutated", "accepted"):
         table.add_column(heading, justify="right")
     for kind, of in counts.items():
-        valid_share = of.realistic_vouched / max(of.realistic, 1)
-        mutated_share = of.mutated_vouched / max(of.mutated, 1)
+        valid_share = of.realistic_accepted / max(of.realistic, 1)
+        mutated_share = of.mutated_accepted / max(of.mutated, 1)
         row = (f"{of.realistic:,}", f"{valid_share:.2%}", f"{of.mutated:,}", f"{mutated_share:.1%}")
         table.add_row(kind, *row)
     console = Console(width=None if sys.stdout.isatty() else 120)

@@ -29,9 +29,9 @@ def _find_facts() -> dict[str, str]:
     """Return what is found, by name. Raises `BadSettings`."""
     from ingest_edge.accelerator import find_accelerator
 
-    _, judge = find_accelerator(load_settings().accelerator)
+    _, validator = find_accelerator(load_settings().accelerator)
     return {
         "Pharos": version("pharos"),
         "Python": f"{platform.python_version()} on {platform.platform()}",
-        "Request bodies are judged by": judge,
+        "Request bodies are validated by": validator,
     }

@@ -15,7 +15,7 @@ MetricName = Literal[
     "pharos_edge_in_flight_bytes",
     # Leases of rate tokens that the edge granted itself because the counter was unreachable.
     "pharos_edge_rate_fallbacks",
-    # 1 if the accelerator judges request bodies, 0 if Python does.
+    # 1 if the accelerator validates request bodies, 0 if Python does.
     "pharos_edge_accelerated",
     # Age of the database of countries, in days.
     "pharos_edge_country_database_age_days",

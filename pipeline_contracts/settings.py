@@ -143,7 +143,7 @@ class Settings:
     )
     accelerator: str = _setting(
         "auto",
-        "Judge request bodies with the accelerator of `make accelerator` where it is installed, or in Python alone",
+        "Validate request bodies with the accelerator of `make accelerator` where it is installed, or in Python alone",
         choices=("auto", "off"),
     )
     otlp_protobuf: bool = _setting(False, "Take OTLP in protobuf too: 1 or 0")

@@ -15,7 +15,7 @@ pub struct Batch<'a> {
 }
 
 /// Returns the batch in a body if it is valid as it is: with events of `event_bytes` at most, and at most `max_events`.
-pub fn judge_batch(body: &[u8], event_bytes: usize, max_events: usize) -> Option<Batch<'_>> {
+pub fn validate_batch(body: &[u8], event_bytes: usize, max_events: usize) -> Option<Batch<'_>> {
     let mut cursor = Cursor::new(body)?;
     let mut seen = Seen::default();
     let mut id = Cow::Borrowed("");
@@ -31,7 +31,7 @@ pub fn judge_batch(body: &[u8], event_bytes: usize, max_events: usize) -> Option
             let mut left = max_events;
             events = cursor.array(|cursor| {
                 left = left.checked_sub(1)?;
-                judge_event(cursor, event_bytes)
+                validate_event(cursor, event_bytes)
             })?;
             Some(())
         }
@@ -47,17 +47,17 @@ pub fn judge_batch(body: &[u8], event_bytes: usize, max_events: usize) -> Option
     (events > 0 && (1..=MAX_ID_CHARACTERS).contains(&characters)).then_some(Batch { id, events })
 }
 
-fn judge_event(cursor: &mut Cursor, event_bytes: usize) -> Option<()> {
+fn validate_event(cursor: &mut Cursor, event_bytes: usize) -> Option<()> {
     cursor.peek()?;
     let begin = cursor.position();
     let mut seen = Seen::default();
-    cursor.object(|cursor, name| judge_member(cursor, name, &mut seen))?;
+    cursor.object(|cursor, name| validate_member(cursor, name, &mut seen))?;
     (seen.contains(TYPE) && cursor.position() - begin <= event_bytes).then_some(())
 }
 
 const TYPE: u32 = 0;
 
-fn judge_member(cursor: &mut Cursor, name: &[u8], seen: &mut Seen) -> Option<()> {
+fn validate_member(cursor: &mut Cursor, name: &[u8], seen: &mut Seen) -> Option<()> {
     let (bit, kind) = match name {
         b"type" => (TYPE, Kind::Type),
         b"id" => (1, Kind::Text),

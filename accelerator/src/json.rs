@@ -1,13 +1,13 @@
 //! A scanner of JSON that builds nothing.
 //!
-//! Every function returns `None` for text that is not valid, and for valid text that it does not want to judge: the
-//! caller then gives up on the whole body.
+//! Every function returns `None` for text that is not valid, and for valid text that it leaves to Python: the caller
+//! then gives up on the whole body.
 
 use crate::number::{number_length, parse_integer};
 use crate::specials::find_specials;
 use crate::text::{Text, parse_code_unit};
 
-/// Levels of nesting up to which bodies are judged. A decoder that recurses supports more.
+/// Levels of nesting up to which bodies are validated. A decoder that recurses supports more.
 const MAX_DEPTH: u32 = 64;
 
 /// A position in a body, which must be valid UTF-8.

@@ -1,6 +1,6 @@
-//! Judges bodies of telemetry for Pharos' ingest edge in one pass, without building objects.
+//! Validates bodies of telemetry for Pharos' ingest edge in one pass, without building objects.
 //!
-//! Each function either vouches that a body is entirely valid and needs no repair, and returns what the edge needs of
+//! Each function either accepts that a body is entirely valid and needs no repair, and returns what the edge needs of
 //! it, or returns `None` for "not sure". It never refuses a body: Python's decoders do that, and make the messages.
 
 #![forbid(unsafe_code)]
@@ -33,7 +33,7 @@ static PANICS: AtomicU64 = AtomicU64::new(0);
 /// (records, bytes that their rows repeat, children, numbers), as in `Measure`.
 type Measured = (u64, u64, u64, u64);
 
-/// A limit. One that does not fit becomes 0, with which no body is judged.
+/// A limit. One that does not fit becomes 0, with which no body is validated.
 struct Limit(usize);
 
 impl<'py> FromPyObject<'_, 'py> for Limit {
@@ -44,8 +44,8 @@ impl<'py> FromPyObject<'_, 'py> for Limit {
     }
 }
 
-/// Judges the bytes of a body. A panic, or a body that is not `bytes`, counts as "not sure".
-fn judge<'py, T>(
+/// Validates the bytes of a body. A panic, or a body that is not `bytes`, counts as "not sure".
+fn validate<'py, T>(
     body: &'py Bound<'_, PyAny>,
     decide: impl FnOnce(&'py [u8]) -> Option<T>,
 ) -> Option<T> {
@@ -60,7 +60,7 @@ fn measure(
     body: &Bound<'_, PyAny>,
     decide: impl FnOnce(&[u8]) -> Option<Measure>,
 ) -> Option<Measured> {
-    let measure = judge(body, decide)?;
+    let measure = validate(body, decide)?;
     Some((
         measure.records,
         measure.shared_bytes,
@@ -72,13 +72,13 @@ fn measure(
 /// Return (batch ID, number of events) of a valid batch; None: not sure.
 #[pyfunction]
 #[pyo3(signature = (body, event_bytes, batch_events, /))]
-fn judge_batch(
+fn validate_batch(
     body: &Bound<'_, PyAny>,
     event_bytes: Limit,
     batch_events: Limit,
 ) -> Option<(String, usize)> {
-    judge(body, |bytes| {
-        let batch = batch::judge_batch(bytes, event_bytes.0, batch_events.0)?;
+    validate(body, |bytes| {
+        let batch = batch::validate_batch(bytes, event_bytes.0, batch_events.0)?;
         Some((batch.id.into_owned(), batch.events))
     })
 }
@@ -86,35 +86,35 @@ fn judge_batch(
 /// Measure a request whose spans are all valid; None: not sure. The same for the functions below.
 #[pyfunction]
 #[pyo3(signature = (body, max_records, /))]
-fn judge_traces_json(body: &Bound<'_, PyAny>, max_records: Limit) -> Option<Measured> {
+fn validate_traces_json(body: &Bound<'_, PyAny>, max_records: Limit) -> Option<Measured> {
     measure(body, |bytes| {
-        otlp_json::judge_traces(bytes, max_records.0 as u64)
+        otlp_json::validate_traces(bytes, max_records.0 as u64)
     })
 }
 
 #[pyfunction]
 #[pyo3(signature = (body, max_records, record_bytes, /))]
-fn judge_logs_json(
+fn validate_logs_json(
     body: &Bound<'_, PyAny>,
     max_records: Limit,
     record_bytes: Limit,
 ) -> Option<Measured> {
     measure(body, |bytes| {
-        otlp_json::judge_logs(bytes, max_records.0 as u64, record_bytes.0)
+        otlp_json::validate_logs(bytes, max_records.0 as u64, record_bytes.0)
     })
 }
 
 #[pyfunction]
 #[pyo3(signature = (body, max_records, /))]
-fn judge_metrics_json(body: &Bound<'_, PyAny>, max_records: Limit) -> Option<Measured> {
+fn validate_metrics_json(body: &Bound<'_, PyAny>, max_records: Limit) -> Option<Measured> {
     measure(body, |bytes| {
-        otlp_json::judge_metrics(bytes, max_records.0 as u64)
+        otlp_json::validate_metrics(bytes, max_records.0 as u64)
     })
 }
 
 #[pyfunction]
 #[pyo3(signature = (body, max_records, max_groups, /))]
-fn judge_traces_protobuf(
+fn validate_traces_protobuf(
     body: &Bound<'_, PyAny>,
     max_records: Limit,
     max_groups: Limit,
@@ -123,12 +123,12 @@ fn judge_traces_protobuf(
         records: max_records.0 as u64,
         groups: max_groups.0,
     };
-    measure(body, |bytes| otlp_protobuf::judge_traces(bytes, limits))
+    measure(body, |bytes| otlp_protobuf::validate_traces(bytes, limits))
 }
 
 #[pyfunction]
 #[pyo3(signature = (body, max_records, max_groups, record_bytes, /))]
-fn judge_logs_protobuf(
+fn validate_logs_protobuf(
     body: &Bound<'_, PyAny>,
     max_records: Limit,
     max_groups: Limit,
@@ -139,13 +139,13 @@ fn judge_logs_protobuf(
         groups: max_groups.0,
     };
     measure(body, |bytes| {
-        otlp_protobuf::judge_logs(bytes, limits, record_bytes.0)
+        otlp_protobuf::validate_logs(bytes, limits, record_bytes.0)
     })
 }
 
 #[pyfunction]
 #[pyo3(signature = (body, max_records, max_groups, /))]
-fn judge_metrics_protobuf(
+fn validate_metrics_protobuf(
     body: &Bound<'_, PyAny>,
     max_records: Limit,
     max_groups: Limit,
@@ -154,7 +154,7 @@ fn judge_metrics_protobuf(
         records: max_records.0 as u64,
         groups: max_groups.0,
     };
-    measure(body, |bytes| otlp_protobuf::judge_metrics(bytes, limits))
+    measure(body, |bytes| otlp_protobuf::validate_metrics(bytes, limits))
 }
 
 /// Return how many bodies were given up because of a defect in this module.
@@ -168,11 +168,11 @@ fn pharos_accelerator(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(count_panics, module)?)?;
-    module.add_function(wrap_pyfunction!(judge_batch, module)?)?;
-    module.add_function(wrap_pyfunction!(judge_traces_json, module)?)?;
-    module.add_function(wrap_pyfunction!(judge_logs_json, module)?)?;
-    module.add_function(wrap_pyfunction!(judge_metrics_json, module)?)?;
-    module.add_function(wrap_pyfunction!(judge_traces_protobuf, module)?)?;
-    module.add_function(wrap_pyfunction!(judge_logs_protobuf, module)?)?;
-    module.add_function(wrap_pyfunction!(judge_metrics_protobuf, module)?)
+    module.add_function(wrap_pyfunction!(validate_batch, module)?)?;
+    module.add_function(wrap_pyfunction!(validate_traces_json, module)?)?;
+    module.add_function(wrap_pyfunction!(validate_logs_json, module)?)?;
+    module.add_function(wrap_pyfunction!(validate_metrics_json, module)?)?;
+    module.add_function(wrap_pyfunction!(validate_traces_protobuf, module)?)?;
+    module.add_function(wrap_pyfunction!(validate_logs_protobuf, module)?)?;
+    module.add_function(wrap_pyfunction!(validate_metrics_protobuf, module)?)
 }

@@ -5,7 +5,7 @@ const MAX_YEAR: u32 = 9998;
 const MAX_FRACTION_DIGITS: usize = 9;
 
 /// Returns true for an existing time with a time zone, like `2026-01-31T12:00:00.000Z`. False also for leap seconds and
-/// fractions of more than nine digits, which others judge.
+/// fractions of more than nine digits, which Python decides about.
 pub fn is_date_time(text: &[u8]) -> bool {
     check(text).is_some()
 }

@@ -29,9 +29,9 @@ def read_batch(body: bytes, limits: Limits, accelerator: Accelerator | None) -> 
     """Return the ID of the valid batch in `body`, its number of events, and the body to store. Raises as
     `decode_batch` does."""
     if accelerator is not None:
-        judged = accelerator.judge_batch(body, limits.event_bytes, limits.batch_events)
-        if judged is not None:
-            return *judged, body
+        found = accelerator.validate_batch(body, limits.event_bytes, limits.batch_events)
+        if found is not None:
+            return *found, body
     # The decoded events are not kept: only the body is stored.
     batch, body = decode_batch(body, limits)
     return batch.batch_id, len(batch.events), body

@@ -1,4 +1,4 @@
-"""Judge OTLP bodies with the accelerator."""
+"""Validate OTLP bodies with the accelerator."""
 
 from collections.abc import Callable, Mapping
 
@@ -21,23 +21,23 @@ def json_counters(accelerator: Accelerator | None, limits: Limits) -> Mapping[st
     if accelerator is None:
         return {}
 
-    def judge_traces(body: bytes) -> Measured | None:
-        return accelerator.judge_traces_json(body, MAX_RECORDS)
+    def validate_traces(body: bytes) -> Measured | None:
+        return accelerator.validate_traces_json(body, MAX_RECORDS)
 
-    def judge_logs(body: bytes) -> Measured | None:
-        return accelerator.judge_logs_json(body, MAX_RECORDS, limits.event_bytes)
+    def validate_logs(body: bytes) -> Measured | None:
+        return accelerator.validate_logs_json(body, MAX_RECORDS, limits.event_bytes)
 
-    def judge_metrics(body: bytes) -> Measured | None:
-        return accelerator.judge_metrics_json(body, MAX_RECORDS)
+    def validate_metrics(body: bytes) -> Measured | None:
+        return accelerator.validate_metrics_json(body, MAX_RECORDS)
 
-    def counter(judge: Callable[[bytes], Measured | None], child_bytes: int) -> CountRecords:
-        count = _counter(judge, measure_json.JSON, child_bytes, limits)
+    def counter(validate: Callable[[bytes], Measured | None], child_bytes: int) -> CountRecords:
+        count = _counter(validate, measure_json.JSON, child_bytes, limits)
         return lambda body: None if has_too_many_objects(body) else count(body)
 
     return {
-        _TRACES: counter(judge_traces, EVENT_BYTES),
-        _LOGS: counter(judge_logs, 0),
-        _METRICS: counter(judge_metrics, EXEMPLAR_BYTES),
+        _TRACES: counter(validate_traces, EVENT_BYTES),
+        _LOGS: counter(validate_logs, 0),
+        _METRICS: counter(validate_metrics, EXEMPLAR_BYTES),
     }
 
 
@@ -46,28 +46,28 @@ def protobuf_counters(accelerator: Accelerator | None, limits: Limits) -> Mappin
     if accelerator is None:
         return {}
 
-    def judge_traces(body: bytes) -> Measured | None:
-        return accelerator.judge_traces_protobuf(body, MAX_RECORDS, MAX_GROUPS)
+    def validate_traces(body: bytes) -> Measured | None:
+        return accelerator.validate_traces_protobuf(body, MAX_RECORDS, MAX_GROUPS)
 
-    def judge_logs(body: bytes) -> Measured | None:
-        return accelerator.judge_logs_protobuf(body, MAX_RECORDS, MAX_GROUPS, limits.event_bytes)
+    def validate_logs(body: bytes) -> Measured | None:
+        return accelerator.validate_logs_protobuf(body, MAX_RECORDS, MAX_GROUPS, limits.event_bytes)
 
-    def judge_metrics(body: bytes) -> Measured | None:
-        return accelerator.judge_metrics_protobuf(body, MAX_RECORDS, MAX_GROUPS)
+    def validate_metrics(body: bytes) -> Measured | None:
+        return accelerator.validate_metrics_protobuf(body, MAX_RECORDS, MAX_GROUPS)
 
     coding = measure_protobuf.PROTOBUF
     return {
-        _TRACES: _counter(judge_traces, coding, EVENT_BYTES, limits),
-        _LOGS: _counter(judge_logs, coding, 0, limits),
-        _METRICS: _counter(judge_metrics, coding, EXEMPLAR_BYTES, limits),
+        _TRACES: _counter(validate_traces, coding, EVENT_BYTES, limits),
+        _LOGS: _counter(validate_logs, coding, 0, limits),
+        _METRICS: _counter(validate_metrics, coding, EXEMPLAR_BYTES, limits),
     }
 
 
 def _counter(
-    judge: Callable[[bytes], Measured | None], coding: Coding, child_bytes: int, limits: Limits
+    validate: Callable[[bytes], Measured | None], coding: Coding, child_bytes: int, limits: Limits
 ) -> CountRecords:
     def count(body: bytes) -> int | None:
-        measured = judge(body)
+        measured = validate(body)
         if measured is None:
             return None
         records, shared, children, numbers = measured

@@ -27,7 +27,7 @@ class Engines:
     bootstrap: str | None = None
     redis_url: str | None = None
     accelerator: str = "auto"
-    """The setting, or the folder of the module that judges request bodies."""
+    """The setting, or the folder of the module that validates request bodies."""
     connections: int = 1
     """Connections for full load, as a multiple of those for the embedded edge."""
     batch_target_us: float = 3.0

@@ -1,4 +1,4 @@
-"""The accelerator: it vouches for real traffic, and never for what Python's decoders refuse, repair or count otherwise.
+"""The accelerator: it accepts real traffic, and never what Python's decoders refuse, repair or count otherwise.
 
 `python -m loadtests.fuzz_accelerator` compares for longer.
 """
@@ -23,16 +23,16 @@ from pipeline_contracts.otlp.records import decode_otlp_meta
 from pipeline_contracts.records import decode_meta
 from tests.ingest_edge.conftest import Answer, RunningEdge, StartEdge
 from tests.support.accelerator import build_accelerator, load_built
-from tests.support.engines import skip_if_missing
-from tests.support.judged_bodies.compare import (
+from tests.support.accelerator_samples.compare import (
     DEFAULT_LIMITS,
     KINDS,
     NARROW_LIMITS,
     Comparison,
     make_comparison,
 )
-from tests.support.judged_bodies.mutations import ODD_VALUES, mutate
-from tests.support.judged_bodies.valid import make_body, write_json
+from tests.support.accelerator_samples.mutations import ODD_VALUES, mutate
+from tests.support.accelerator_samples.valid import make_body, write_json
+from tests.support.engines import skip_if_missing
 
 JSON_KINDS = [kind for kind in KINDS if not kind.endswith("protobuf")]
 PROTOBUF_KINDS = [kind for kind in KINDS if kind.endswith("protobuf")]
@@ -65,7 +65,7 @@ def traces(value: str, **members: Any) -> bytes:
     return f'{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{text}]}}]}}]}}'.encode()
 
 
-def test_vouches_for_the_traffic_of_the_benchmark(comparison: Callable[..., Comparison]) -> None:
+def test_accepts_the_traffic_of_the_benchmark(comparison: Callable[..., Comparison]) -> None:
     for kind in KINDS:
         signal, _, coding = kind.partition(" ")
         bodies = otlp_bodies(signal, coding, 8) if coding else [*make_bodies(8, 100), *make_bodies(8, 1)]
@@ -73,15 +73,15 @@ def test_vouches_for_the_traffic_of_the_benchmark(comparison: Callable[..., Comp
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_vouches_for_valid_bodies_of_all_shapes(comparison: Callable[..., Comparison], kind: str) -> None:
+def test_accepts_valid_bodies_of_all_shapes(comparison: Callable[..., Comparison], kind: str) -> None:
     """UTF-8, escapes, white space, time offsets, nulls, unknown members, and members in any order."""
     chance = random.Random(1)
-    vouched = [comparison(kind).compare(make_body(chance, kind)) for _ in range(300)]
+    accepted = [comparison(kind).compare(make_body(chance, kind)) for _ in range(300)]
     # A few values are nested more deeply than the accelerator goes.
-    assert sum(vouched) >= 295
+    assert sum(accepted) >= 295
 
 
-VOUCHED_BATCHES = {
+ACCEPTED_BATCHES = {
     "UTF-8": batch('{"type":"log","name":"Zürich 北京 🚀"}'),
     "escapes": batch('{"type":"log","name":"\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\ud83d\\ude00\\u0000"}'),
     "an ID with escapes": batch('{"type":"log"}', '"2026\\/11\\/\\ud83d\\ude80\\u00e9\\"\\\\\\t"'),
@@ -129,9 +129,9 @@ LEFT_TO_PYTHON = {
 }
 
 
-@pytest.mark.parametrize("case", VOUCHED_BATCHES)
-def test_vouches_for_a_batch_with(comparison: Callable[..., Comparison], case: str) -> None:
-    assert comparison("ingest").compare(VOUCHED_BATCHES[case])
+@pytest.mark.parametrize("case", ACCEPTED_BATCHES)
+def test_accepts_a_batch_with(comparison: Callable[..., Comparison], case: str) -> None:
+    assert comparison("ingest").compare(ACCEPTED_BATCHES[case])
 
 
 @pytest.mark.parametrize("case", LEFT_TO_PYTHON)
@@ -140,7 +140,7 @@ def test_leaves_to_python_a_batch_with(comparison: Callable[..., Comparison], ca
 
 
 @pytest.mark.parametrize(
-    ("body", "vouches"),
+    ("body", "accepts"),
     [
         (traces('{"stringValue":"é\\n"}'), True),
         (traces('{"intValue":"-9223372036854775808"}'), True),
@@ -178,8 +178,8 @@ def test_leaves_to_python_a_batch_with(comparison: Callable[..., Comparison], ca
         (b"[]", False),
     ],
 )
-def test_odd_spans(comparison: Callable[..., Comparison], body: bytes, vouches: bool) -> None:
-    assert comparison("traces json").compare(body) is vouches
+def test_odd_spans(comparison: Callable[..., Comparison], body: bytes, accepts: bool) -> None:
+    assert comparison("traces json").compare(body) is accepts
 
 
 @pytest.mark.parametrize("kind", JSON_KINDS)
@@ -229,13 +229,38 @@ def test_agrees_on_strings_that_are_not_utf8(comparison: Callable[..., Compariso
 def test_agrees_on_mutated_bodies(comparison: Callable[..., Comparison], kind: str) -> None:
     chance = random.Random(4)
     wide, narrow = comparison(kind), comparison(kind, NARROW_LIMITS)
-    vouched = 0
+    accepted = 0
     for _ in range(60):
         body, other = make_body(chance, kind), make_body(chance, kind)
         for _ in range(20):
-            vouched += chance.choice((wide, wide, narrow)).compare(mutate(chance, kind, body, other))
-    # Mutations that leave a body valid are judged too, not only those that break it.
-    assert vouched > 100
+            accepted += chance.choice((wide, wide, narrow)).compare(mutate(chance, kind, body, other))
+    # Mutations that leave a body valid are validated too, not only those that break it.
+    assert accepted > 100
+
+
+@pytest.mark.parametrize("kind", PROTOBUF_KINDS)
+@pytest.mark.parametrize(
+    ("body", "accepts"),
+    [
+        (b"", True),
+        (b"\x0a\x00", True),
+        (b"\xfa\x01\x03abc", True),  # an unknown field
+        (b"\x8a\x80\x80\x80\x00\x00", True),  # a tag of five bytes
+        (b"\x8a\x80\x80\x80\x80\x00\x00", False),
+        (b"\x0a\x80\x80\x80\x80\x00", True),  # a length of five bytes
+        (b"\x0a\x80\x80\x80\x80\x80\x00", False),
+        (b"\x0a\x01", False),
+        (b"\x02\x00", False),  # field 0
+        (b"\x0b\x0c", False),  # a group
+        (b"\x08\x00", False),  # a varint where a message belongs
+        (b"\xf8\x01" + b"\xff" * 9 + b"\x01", True),  # a number of 64 bits
+        (b"\xf8\x01" + b"\xff" * 9 + b"\x02", False),
+    ],
+)
+def test_bytes_of_protobuf(
+    comparison: Callable[..., Comparison], kind: str, body: bytes, accepts: bool
+) -> None:
+    assert comparison(kind).compare(body) is accepts
 
 
 def test_limits_of_a_batch(comparison: Callable[..., Comparison]) -> None:
@@ -255,29 +280,29 @@ def test_limits_of_otlp_requests(comparison: Callable[..., Comparison], kind: st
     """Sizes of records and of rows, from limits that refuse the body to limits that never matter."""
     signal, _, coding = kind.partition(" ")
     for body in otlp_bodies(signal, coding, 2):
-        vouched = []
+        accepted = []
         for power in range(14, 30):
             limits = replace(DEFAULT_LIMITS, event_bytes=2 ** (power - 8), expanded_bytes=2**power)
-            vouched.append(comparison(kind, limits).compare(body))
-        assert vouched == sorted(vouched)
-        assert vouched[0] is False and vouched[-1] is True
+            accepted.append(comparison(kind, limits).compare(body))
+        assert accepted == sorted(accepted)
+        assert accepted[0] is False and accepted[-1] is True
 
 
-def test_other_types_and_limits_are_not_judged(accelerator: Accelerator) -> None:
+def test_other_types_and_limits_are_not_validated(accelerator: Accelerator) -> None:
     body = batch('{"type":"log"}')
-    assert accelerator.judge_batch(body, 1000, 10) == ("b-1", 1)
+    assert accelerator.validate_batch(body, 1000, 10) == ("b-1", 1)
     others: list[Any] = [bytearray(body), memoryview(body), body.decode(), None]
-    assert all(accelerator.judge_batch(other, 1000, 10) is None for other in others)
-    assert accelerator.judge_batch(body, 2**70, 10) is None
-    assert accelerator.judge_traces_json(traces("{}"), 1) == (1, 96, 0, 0)
-    assert accelerator.judge_traces_json(traces("{}"), 2**70) is None
+    assert all(accelerator.validate_batch(other, 1000, 10) is None for other in others)
+    assert accelerator.validate_batch(body, 2**70, 10) is None
+    assert accelerator.validate_traces_json(traces("{}"), 1) == (1, 96, 0, 0)
+    assert accelerator.validate_traces_json(traces("{}"), 2**70) is None
 
 
 # ---------------------------------------------------------------------------------------------------- at the edge
 
 
 async def test_edge_stores_the_same_with_and_without(start_edge: StartEdge, accelerator: Accelerator) -> None:
-    bodies = [*VOUCHED_BATCHES.values(), *LEFT_TO_PYTHON.values()]
+    bodies = [*ACCEPTED_BATCHES.values(), *LEFT_TO_PYTHON.values()]
     received: list[list[tuple[int, list[str]]]] = []
     stored = []
     for module in (accelerator, None):
@@ -291,21 +316,21 @@ async def test_edge_stores_the_same_with_and_without(start_edge: StartEdge, acce
         stored.append([(record.key, record.value, decode_meta(record.meta).batch_id) for record in records])
     assert received[0] == received[1]
     assert stored[0] == stored[1]
-    assert len(stored[0]) >= 2 * len(VOUCHED_BATCHES)
+    assert len(stored[0]) >= 2 * len(ACCEPTED_BATCHES)
 
 
 async def test_both_paths_of_the_edge_use_it(start_edge: StartEdge) -> None:
-    judged = []
+    validated = []
 
-    def judge_batch(body: bytes, event_bytes: int, events: int) -> tuple[str, int]:
-        judged.append((body, event_bytes, events))
-        return "vouched", 7
+    def validate_batch(body: bytes, event_bytes: int, events: int) -> tuple[str, int]:
+        validated.append((body, event_bytes, events))
+        return "accepted", 7
 
-    module: Any = SimpleNamespace(judge_batch=judge_batch)
+    module: Any = SimpleNamespace(validate_batch=validate_batch)
     edge = await start_edge(accelerator=module, event_bytes=1000, batch_events=10)
     fast = await edge.post(b"not JSON")
     usual = await edge.post(gzip.compress(b"not JSON"), {"Content-Encoding": "gzip"})
-    assert judged == [(b"not JSON", 1000, 10)] * 2
+    assert validated == [(b"not JSON", 1000, 10)] * 2
     for answer in (fast, usual):
         assert (answer.status, answer.document()["data"]["received"]) == (202, 7)
 
@@ -361,7 +386,7 @@ def test_setting_and_installed_module_choose(monkeypatch: pytest.MonkeyPatch) ->
         (ImportError("wrong ELF class"), "cannot be loaded: wrong ELF class"),
     ],
 )
-def test_python_judges_without_a_module_that_loads(
+def test_python_validates_without_a_module_that_loads(
     monkeypatch: pytest.MonkeyPatch, error: ImportError, reason: str
 ) -> None:
     def fail(_name: str) -> None:

@@ -83,7 +83,7 @@ def main() -> None:
     try:
         built = build_accelerator()
     except EngineMissing as error:
-        sys.exit(f"{error}\nPharos works without it: Python judges request bodies.")
+        sys.exit(f"{error}\nPharos works without it: Python validates request bodies.")
     installed = Path(sysconfig.get_path("platlib")) / _FILE
     # A running edge keeps the old file.
     partial = installed.with_suffix(".partial")

@@ -1,7 +1,7 @@
 //! `ExportLogsServiceRequest`.
 
 use super::values::{any_value, attributes, int32, object, skip_unknown, text, uint32, unsigned};
-use super::{FRAME_BYTES, Levels, encoded_bytes, judge_request};
+use super::{FRAME_BYTES, Levels, encoded_bytes, validate_request};
 use crate::json::Cursor;
 use crate::measure::Measure;
 use crate::seen::Seen;
@@ -13,9 +13,9 @@ const LEVELS: Levels = Levels {
 };
 
 /// Measures a request whose log records are all valid, and of `record_bytes` at most.
-pub fn judge_logs(body: &[u8], max_records: u64, record_bytes: usize) -> Option<Measure> {
-    judge_request(body, &LEVELS, |cursor, measure| {
-        let bytes = encoded_bytes(cursor, judge_record)?;
+pub fn validate_logs(body: &[u8], max_records: u64, record_bytes: usize) -> Option<Measure> {
+    validate_request(body, &LEVELS, |cursor, measure| {
+        let bytes = encoded_bytes(cursor, validate_record)?;
         // No record is larger than the body.
         if body.len() > record_bytes && bytes + FRAME_BYTES > record_bytes {
             return None;
@@ -24,7 +24,7 @@ pub fn judge_logs(body: &[u8], max_records: u64, record_bytes: usize) -> Option<
     })
 }
 
-fn judge_record(cursor: &mut Cursor) -> Option<()> {
+fn validate_record(cursor: &mut Cursor) -> Option<()> {
     let mut seen = Seen::default();
     object(cursor, |cursor, name| match name {
         b"timeUnixNano" => {

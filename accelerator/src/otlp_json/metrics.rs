@@ -4,7 +4,7 @@ use super::values::{
     array, attributes, boolean, double, int32, integer, object, optional_object, skip_unknown,
     text, uint32, unsigned,
 };
-use super::{FRAME_BYTES, Levels, encoded_bytes, judge_request};
+use super::{FRAME_BYTES, Levels, encoded_bytes, validate_request};
 use crate::json::Cursor;
 use crate::measure::Measure;
 use crate::seen::Seen;
@@ -17,37 +17,37 @@ const LEVELS: Levels = Levels {
 /// The flag of a point that has no value on purpose.
 const NO_RECORDED_VALUE: i64 = 1;
 
-/// Judges a data point of one kind.
-type JudgePoint = fn(&mut Cursor, &mut Measure) -> Option<()>;
+/// Validates a data point of one kind.
+type ValidatePoint = fn(&mut Cursor, &mut Measure) -> Option<()>;
 
 /// Measures a request whose data points are all valid.
-pub fn judge_metrics(body: &[u8], max_records: u64) -> Option<Measure> {
-    judge_request(body, &LEVELS, |cursor, measure| {
-        judge_metric(cursor, measure, max_records)
+pub fn validate_metrics(body: &[u8], max_records: u64) -> Option<Measure> {
+    validate_request(body, &LEVELS, |cursor, measure| {
+        validate_metric(cursor, measure, max_records)
     })
 }
 
-fn judge_metric(cursor: &mut Cursor, measure: &mut Measure, max_records: u64) -> Option<()> {
+fn validate_metric(cursor: &mut Cursor, measure: &mut Measure, max_records: u64) -> Option<()> {
     let first = measure.records;
     let mut bytes = FRAME_BYTES;
     let mut seen = Seen::default();
     object(cursor, |cursor, name| {
-        let (bit, judge_point): (u32, JudgePoint) = match name {
+        let (bit, validate_point): (u32, ValidatePoint) = match name {
             b"name" | b"description" | b"unit" => {
                 seen.once(u32::from(name[0] - b'a'))?;
                 bytes += encoded_bytes(cursor, text)?;
                 return Some(());
             }
-            b"gauge" => (26, judge_number_point),
-            b"sum" => (27, judge_number_point),
-            b"histogram" => (28, judge_histogram_point),
-            b"exponentialHistogram" => (29, judge_exponential_point),
-            b"summary" => (30, judge_summary_point),
+            b"gauge" => (26, validate_number_point),
+            b"sum" => (27, validate_number_point),
+            b"histogram" => (28, validate_histogram_point),
+            b"exponentialHistogram" => (29, validate_exponential_point),
+            b"summary" => (30, validate_summary_point),
             _ => return skip_unknown(cursor, name),
         };
         seen.once(bit)?;
-        judge_data(cursor, name, |cursor| {
-            judge_point(cursor, measure)?;
+        validate_data(cursor, name, |cursor| {
+            validate_point(cursor, measure)?;
             measure.add_record(max_records)
         })
     })?;
@@ -55,8 +55,8 @@ fn judge_metric(cursor: &mut Cursor, measure: &mut Measure, max_records: u64) ->
     Some(())
 }
 
-/// Judges the data of a metric of this kind.
-fn judge_data(
+/// Validates the data of a metric of this kind.
+fn validate_data(
     cursor: &mut Cursor,
     kind: &[u8],
     mut point: impl FnMut(&mut Cursor) -> Option<()>,
@@ -113,7 +113,7 @@ impl Point {
     }
 }
 
-fn judge_number_point(cursor: &mut Cursor, measure: &mut Measure) -> Option<()> {
+fn validate_number_point(cursor: &mut Cursor, measure: &mut Measure) -> Option<()> {
     let mut point = Point::default();
     let mut has_value = false;
     object(cursor, |cursor, name| match name {
@@ -129,7 +129,7 @@ fn judge_number_point(cursor: &mut Cursor, measure: &mut Measure) -> Option<()> 
         }
         b"exemplars" => {
             point.seen.once(6)?;
-            judge_exemplars(cursor, measure)
+            validate_exemplars(cursor, measure)
         }
         _ => point.member(cursor, name),
     })?;
@@ -137,7 +137,7 @@ fn judge_number_point(cursor: &mut Cursor, measure: &mut Measure) -> Option<()> 
     (point.time > 0 && has_value).then_some(())
 }
 
-fn judge_histogram_point(cursor: &mut Cursor, measure: &mut Measure) -> Option<()> {
+fn validate_histogram_point(cursor: &mut Cursor, measure: &mut Measure) -> Option<()> {
     let mut point = Point::default();
     object(cursor, |cursor, name| match name {
         b"count" => {
@@ -158,7 +158,7 @@ fn judge_histogram_point(cursor: &mut Cursor, measure: &mut Measure) -> Option<(
         }
         b"bucketCounts" => {
             point.seen.once(8)?;
-            judge_counts(cursor)
+            validate_counts(cursor)
         }
         b"explicitBounds" => {
             point.seen.once(9)?;
@@ -167,14 +167,14 @@ fn judge_histogram_point(cursor: &mut Cursor, measure: &mut Measure) -> Option<(
         }
         b"exemplars" => {
             point.seen.once(10)?;
-            judge_exemplars(cursor, measure)
+            validate_exemplars(cursor, measure)
         }
         _ => point.member(cursor, name),
     })?;
     (point.time > 0).then_some(())
 }
 
-fn judge_exponential_point(cursor: &mut Cursor, measure: &mut Measure) -> Option<()> {
+fn validate_exponential_point(cursor: &mut Cursor, measure: &mut Measure) -> Option<()> {
     let mut point = Point::default();
     object(cursor, |cursor, name| match name {
         b"count" => {
@@ -207,22 +207,22 @@ fn judge_exponential_point(cursor: &mut Cursor, measure: &mut Measure) -> Option
         }
         b"positive" => {
             point.seen.once(11)?;
-            judge_buckets(cursor)
+            validate_buckets(cursor)
         }
         b"negative" => {
             point.seen.once(12)?;
-            judge_buckets(cursor)
+            validate_buckets(cursor)
         }
         b"exemplars" => {
             point.seen.once(13)?;
-            judge_exemplars(cursor, measure)
+            validate_exemplars(cursor, measure)
         }
         _ => point.member(cursor, name),
     })?;
     (point.time > 0).then_some(())
 }
 
-fn judge_summary_point(cursor: &mut Cursor, measure: &mut Measure) -> Option<()> {
+fn validate_summary_point(cursor: &mut Cursor, measure: &mut Measure) -> Option<()> {
     let mut point = Point::default();
     object(cursor, |cursor, name| match name {
         b"count" => {
@@ -235,7 +235,7 @@ fn judge_summary_point(cursor: &mut Cursor, measure: &mut Measure) -> Option<()>
         }
         b"quantileValues" => {
             point.seen.once(6)?;
-            measure.numbers += 2 * array(cursor, judge_quantile)? as u64;
+            measure.numbers += 2 * array(cursor, validate_quantile)? as u64;
             Some(())
         }
         _ => point.member(cursor, name),
@@ -243,14 +243,14 @@ fn judge_summary_point(cursor: &mut Cursor, measure: &mut Measure) -> Option<()>
     (point.time > 0).then_some(())
 }
 
-fn judge_counts(cursor: &mut Cursor) -> Option<()> {
+fn validate_counts(cursor: &mut Cursor) -> Option<()> {
     array(cursor, |cursor| {
         cursor.loose_integer(0, i64::MAX).map(|_| ())
     })
     .map(|_| ())
 }
 
-fn judge_buckets(cursor: &mut Cursor) -> Option<()> {
+fn validate_buckets(cursor: &mut Cursor) -> Option<()> {
     let mut seen = Seen::default();
     optional_object(cursor, |cursor, name| match name {
         b"offset" => {
@@ -259,13 +259,13 @@ fn judge_buckets(cursor: &mut Cursor) -> Option<()> {
         }
         b"bucketCounts" => {
             seen.once(1)?;
-            judge_counts(cursor)
+            validate_counts(cursor)
         }
         _ => skip_unknown(cursor, name),
     })
 }
 
-fn judge_quantile(cursor: &mut Cursor) -> Option<()> {
+fn validate_quantile(cursor: &mut Cursor) -> Option<()> {
     let mut seen = Seen::default();
     object(cursor, |cursor, name| match name {
         b"quantile" => {
@@ -280,12 +280,12 @@ fn judge_quantile(cursor: &mut Cursor) -> Option<()> {
     })
 }
 
-fn judge_exemplars(cursor: &mut Cursor, measure: &mut Measure) -> Option<()> {
-    measure.children += array(cursor, judge_exemplar)? as u64;
+fn validate_exemplars(cursor: &mut Cursor, measure: &mut Measure) -> Option<()> {
+    measure.children += array(cursor, validate_exemplar)? as u64;
     Some(())
 }
 
-fn judge_exemplar(cursor: &mut Cursor) -> Option<()> {
+fn validate_exemplar(cursor: &mut Cursor) -> Option<()> {
     let mut seen = Seen::default();
     object(cursor, |cursor, name| match name {
         b"filteredAttributes" => {

@@ -5,9 +5,9 @@ mod metrics;
 mod traces;
 mod values;
 
-pub use logs::judge_logs;
-pub use metrics::judge_metrics;
-pub use traces::judge_traces;
+pub use logs::validate_logs;
+pub use metrics::validate_metrics;
+pub use traces::validate_traces;
 
 use crate::json::Cursor;
 use crate::measure::Measure;
@@ -28,8 +28,8 @@ struct Levels {
     records: &'static [u8],
 }
 
-/// Judges a request; `record` judges one item of the innermost level, and counts its records.
-fn judge_request(
+/// Validates a request; `record` validates one item of the innermost level, and counts its records.
+fn validate_request(
     body: &[u8],
     levels: &Levels,
     mut record: impl FnMut(&mut Cursor, &mut Measure) -> Option<()>,
@@ -43,7 +43,7 @@ fn judge_request(
         }
         seen.once(0)?;
         array(cursor, |cursor| {
-            judge_resource_group(cursor, levels, &mut measure, &mut record)
+            validate_resource_group(cursor, levels, &mut measure, &mut record)
         })
         .map(|_| ())
     })?;
@@ -51,7 +51,7 @@ fn judge_request(
     Some(measure)
 }
 
-fn judge_resource_group(
+fn validate_resource_group(
     cursor: &mut Cursor,
     levels: &Levels,
     measure: &mut Measure,
@@ -64,14 +64,14 @@ fn judge_resource_group(
         if name == levels.scopes {
             seen.once(0)?;
             return array(cursor, |cursor| {
-                judge_scope_group(cursor, levels.records, measure, record)
+                validate_scope_group(cursor, levels.records, measure, record)
             })
             .map(|_| ());
         }
         match name {
             b"resource" => {
                 seen.once(1)?;
-                bytes += row_bytes(cursor, judge_resource)?;
+                bytes += row_bytes(cursor, validate_resource)?;
                 Some(())
             }
             b"schemaUrl" => {
@@ -86,7 +86,7 @@ fn judge_resource_group(
     Some(())
 }
 
-fn judge_scope_group(
+fn validate_scope_group(
     cursor: &mut Cursor,
     records: &[u8],
     measure: &mut Measure,
@@ -103,7 +103,7 @@ fn judge_scope_group(
         match name {
             b"scope" => {
                 seen.once(1)?;
-                bytes += row_bytes(cursor, judge_scope)?;
+                bytes += row_bytes(cursor, validate_scope)?;
                 Some(())
             }
             b"schemaUrl" => {
@@ -118,7 +118,7 @@ fn judge_scope_group(
     Some(())
 }
 
-fn judge_resource(cursor: &mut Cursor) -> Option<()> {
+fn validate_resource(cursor: &mut Cursor) -> Option<()> {
     let mut seen = Seen::default();
     optional_object(cursor, |cursor, name| match name {
         b"attributes" => {
@@ -129,7 +129,7 @@ fn judge_resource(cursor: &mut Cursor) -> Option<()> {
     })
 }
 
-fn judge_scope(cursor: &mut Cursor) -> Option<()> {
+fn validate_scope(cursor: &mut Cursor) -> Option<()> {
     let mut seen = Seen::default();
     optional_object(cursor, |cursor, name| match name {
         b"name" => {
@@ -153,18 +153,21 @@ fn judge_scope(cursor: &mut Cursor) -> Option<()> {
 }
 
 /// Returns an upper bound of a value's bytes in a row. Attributes are stored as text, whose escapes are escaped again.
-fn row_bytes(cursor: &mut Cursor, judge: impl FnOnce(&mut Cursor) -> Option<()>) -> Option<usize> {
+fn row_bytes(
+    cursor: &mut Cursor,
+    validate: impl FnOnce(&mut Cursor) -> Option<()>,
+) -> Option<usize> {
     let backslashes = cursor.backslashes;
-    let bytes = encoded_bytes(cursor, judge)?;
+    let bytes = encoded_bytes(cursor, validate)?;
     Some(bytes + 2 * (cursor.backslashes - backslashes))
 }
 
 /// Returns an upper bound of a value's bytes when it is encoded again: only numbers can become longer (`1e15`).
 fn encoded_bytes(
     cursor: &mut Cursor,
-    judge: impl FnOnce(&mut Cursor) -> Option<()>,
+    validate: impl FnOnce(&mut Cursor) -> Option<()>,
 ) -> Option<usize> {
     let (position, doubles) = (cursor.position(), cursor.doubles);
-    judge(cursor)?;
+    validate(cursor)?;
     Some(cursor.position() - position + DOUBLE_BYTES * (cursor.doubles - doubles))
 }

@@ -3,7 +3,7 @@
 use super::values::{
     array, attributes, hex_id, int32, object, optional_object, skip_unknown, text, uint32, unsigned,
 };
-use super::{Levels, judge_request};
+use super::{Levels, validate_request};
 use crate::json::Cursor;
 use crate::measure::Measure;
 use crate::seen::Seen;
@@ -15,9 +15,9 @@ const LEVELS: Levels = Levels {
 };
 
 /// Measures a request whose spans are all valid.
-pub fn judge_traces(body: &[u8], max_records: u64) -> Option<Measure> {
-    judge_request(body, &LEVELS, |cursor, measure| {
-        judge_span(cursor, measure)?;
+pub fn validate_traces(body: &[u8], max_records: u64) -> Option<Measure> {
+    validate_request(body, &LEVELS, |cursor, measure| {
+        validate_span(cursor, measure)?;
         measure.add_record(max_records)
     })
 }
@@ -25,7 +25,7 @@ pub fn judge_traces(body: &[u8], max_records: u64) -> Option<Measure> {
 const TRACE_ID: u32 = 0;
 const SPAN_ID: u32 = 1;
 
-fn judge_span(cursor: &mut Cursor, measure: &mut Measure) -> Option<()> {
+fn validate_span(cursor: &mut Cursor, measure: &mut Measure) -> Option<()> {
     let (mut start, mut end) = (0, 0);
     let mut seen = Seen::default();
     object(cursor, |cursor, name| match name {
@@ -69,17 +69,17 @@ fn judge_span(cursor: &mut Cursor, measure: &mut Measure) -> Option<()> {
         }
         b"events" => {
             seen.once(9)?;
-            measure.children += array(cursor, judge_event)? as u64;
+            measure.children += array(cursor, validate_event)? as u64;
             Some(())
         }
         b"links" => {
             seen.once(10)?;
-            measure.children += array(cursor, judge_link)? as u64;
+            measure.children += array(cursor, validate_link)? as u64;
             Some(())
         }
         b"status" => {
             seen.once(11)?;
-            judge_status(cursor)
+            validate_status(cursor)
         }
         b"traceState" => {
             seen.once(12)?;
@@ -90,7 +90,7 @@ fn judge_span(cursor: &mut Cursor, measure: &mut Measure) -> Option<()> {
     (seen.contains(TRACE_ID) && seen.contains(SPAN_ID) && start <= end).then_some(())
 }
 
-fn judge_event(cursor: &mut Cursor) -> Option<()> {
+fn validate_event(cursor: &mut Cursor) -> Option<()> {
     let mut seen = Seen::default();
     object(cursor, |cursor, name| match name {
         b"timeUnixNano" => {
@@ -109,7 +109,7 @@ fn judge_event(cursor: &mut Cursor) -> Option<()> {
     })
 }
 
-fn judge_link(cursor: &mut Cursor) -> Option<()> {
+fn validate_link(cursor: &mut Cursor) -> Option<()> {
     let mut seen = Seen::default();
     object(cursor, |cursor, name| match name {
         b"traceId" => {
@@ -132,7 +132,7 @@ fn judge_link(cursor: &mut Cursor) -> Option<()> {
     })
 }
 
-fn judge_status(cursor: &mut Cursor) -> Option<()> {
+fn validate_status(cursor: &mut Cursor) -> Option<()> {
     let mut seen = Seen::default();
     optional_object(cursor, |cursor, name| match name {
         b"code" => {

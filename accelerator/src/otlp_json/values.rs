@@ -116,10 +116,10 @@ pub fn any_value(cursor: &mut Cursor) -> Option<()> {
     if cursor.null()? {
         return Some(());
     }
-    judge_any_value(cursor)
+    validate_any_value(cursor)
 }
 
-fn judge_any_value(cursor: &mut Cursor) -> Option<()> {
+fn validate_any_value(cursor: &mut Cursor) -> Option<()> {
     let mut seen = Seen::default();
     object(cursor, |cursor, name| match name {
         b"stringValue" => {
@@ -140,7 +140,7 @@ fn judge_any_value(cursor: &mut Cursor) -> Option<()> {
         }
         b"arrayValue" => {
             seen.once(4)?;
-            values(cursor, judge_any_value)
+            values(cursor, validate_any_value)
         }
         b"kvlistValue" => {
             seen.once(5)?;

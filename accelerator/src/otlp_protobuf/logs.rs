@@ -2,7 +2,7 @@
 
 use super::values::{any_value, key_value};
 use super::wire::{Value, each_field, skip_unknown, text};
-use super::{Limits, judge_request};
+use super::{Limits, validate_request};
 use crate::measure::Measure;
 use crate::seen::Seen;
 
@@ -10,18 +10,18 @@ use crate::seen::Seen;
 const GROWTH: usize = 2;
 
 /// Measures a request whose log records are all valid, and of `record_bytes` at most.
-pub fn judge_logs(body: &[u8], limits: Limits, record_bytes: usize) -> Option<Measure> {
-    judge_request(body, limits.groups, |record, measure| {
-        // No record is judged larger than the body.
+pub fn validate_logs(body: &[u8], limits: Limits, record_bytes: usize) -> Option<Measure> {
+    validate_request(body, limits.groups, |record, measure| {
+        // No record is larger than the body.
         if body.len() > record_bytes && record.len().saturating_mul(GROWTH) > record_bytes {
             return None;
         }
-        judge_record(record)?;
+        validate_record(record)?;
         measure.add_record(limits.records)
     })
 }
 
-fn judge_record(message: &[u8]) -> Option<()> {
+fn validate_record(message: &[u8]) -> Option<()> {
     let mut seen = Seen::default();
     each_field(message, |number, value| match (number, value) {
         (1 | 11, Value::Fixed64(_)) | (2 | 7, Value::Varint(_)) | (8, Value::Fixed32) => Some(()),

@@ -6,9 +6,9 @@ mod traces;
 mod values;
 mod wire;
 
-pub use logs::judge_logs;
-pub use metrics::judge_metrics;
-pub use traces::judge_traces;
+pub use logs::validate_logs;
+pub use metrics::validate_metrics;
+pub use traces::validate_traces;
 
 use crate::measure::Measure;
 use crate::seen::Seen;
@@ -20,7 +20,7 @@ const EMPTY_TEXTS: usize = 16;
 /// `service.name` has a column of its own besides that of all attributes.
 const RESOURCE_COPIES: usize = 2;
 
-/// The largest request that is judged.
+/// The largest request that is validated.
 #[derive(Clone, Copy)]
 pub struct Limits {
     pub records: u64,
@@ -28,9 +28,9 @@ pub struct Limits {
     pub groups: usize,
 }
 
-/// Judges a request; `record` judges one message of the innermost level, and counts its records. The three levels have
-/// the same field numbers for all signals.
-fn judge_request(
+/// Validates a request; `record` validates one message of the innermost level, and counts its records. The three
+/// levels have the same field numbers for all signals.
+fn validate_request(
     body: &[u8],
     max_groups: usize,
     mut record: impl FnMut(&[u8], &mut Measure) -> Option<()>,
@@ -40,14 +40,14 @@ fn judge_request(
     each_field(body, |number, value| match (number, value) {
         (1, Value::Bytes(group)) => {
             groups = groups.checked_sub(1)?;
-            judge_resource_group(group, &mut groups, &mut measure, &mut record)
+            validate_resource_group(group, &mut groups, &mut measure, &mut record)
         }
         _ => skip_unknown(number, 1),
     })?;
     Some(measure)
 }
 
-fn judge_resource_group(
+fn validate_resource_group(
     message: &[u8],
     groups: &mut usize,
     measure: &mut Measure,
@@ -64,7 +64,7 @@ fn judge_resource_group(
         }
         (2, Value::Bytes(scope_group)) => {
             *groups = groups.checked_sub(1)?;
-            judge_scope_group(scope_group, measure, record)
+            validate_scope_group(scope_group, measure, record)
         }
         (3, Value::Bytes(url)) => {
             bytes += text_bytes(url)?;
@@ -76,7 +76,7 @@ fn judge_resource_group(
     Some(())
 }
 
-fn judge_scope_group(
+fn validate_scope_group(
     message: &[u8],
     measure: &mut Measure,
     record: &mut impl FnMut(&[u8], &mut Measure) -> Option<()>,

@@ -16,7 +16,7 @@ pub fn text_bytes(string: &[u8]) -> Option<usize> {
     Some(string.len() + 4 + 5 * string.iter().filter(is_escaped).count())
 }
 
-/// Judges a `KeyValue`.
+/// Validates a `KeyValue`.
 pub fn key_value(message: &[u8]) -> Option<()> {
     nested_key_value(message, 0)
 }
@@ -34,7 +34,7 @@ fn nested_key_value(message: &[u8], level: u32) -> Option<()> {
     })
 }
 
-/// Judges an `AnyValue`.
+/// Validates an `AnyValue`.
 pub fn any_value(message: &[u8]) -> Option<()> {
     nested_value(message, 0)
 }
@@ -67,7 +67,7 @@ fn nested_value(message: &[u8], level: u32) -> Option<()> {
     })
 }
 
-/// Judges an attribute, and returns an upper bound of its bytes in a row.
+/// Validates an attribute, and returns an upper bound of its bytes in a row.
 fn attribute_bytes(message: &[u8]) -> Option<usize> {
     key_value(message)?;
     let mut bytes = 0;
@@ -89,7 +89,7 @@ fn attribute_bytes(message: &[u8]) -> Option<usize> {
     Some(bytes)
 }
 
-/// Judges a `Resource`, and returns an upper bound of its bytes in a row.
+/// Validates a `Resource`, and returns an upper bound of its bytes in a row.
 pub fn resource_bytes(message: &[u8]) -> Option<usize> {
     let mut bytes = 0;
     each_field(message, |number, value| match (number, value) {
@@ -107,7 +107,7 @@ pub fn resource_bytes(message: &[u8]) -> Option<usize> {
     Some(bytes)
 }
 
-/// Judges an `InstrumentationScope`, and returns an upper bound of its bytes in a row.
+/// Validates an `InstrumentationScope`, and returns an upper bound of its bytes in a row.
 pub fn scope_bytes(message: &[u8]) -> Option<usize> {
     let mut bytes = 0;
     each_field(message, |number, value| match (number, value) {

@@ -19,9 +19,9 @@ pub fn each_field<'a>(
 ) -> Option<()> {
     let mut rest = message;
     while !rest.is_empty() {
-        let tag = varint(&mut rest)?;
+        let tag = short_varint(&mut rest)?;
         let number = tag >> 3;
-        if number == 0 || tag > u32::MAX.into() {
+        if number == 0 {
             return None;
         }
         let value = match tag & 7 {
@@ -57,6 +57,14 @@ fn varint(rest: &mut &[u8]) -> Option<u64> {
     Some(number)
 }
 
+/// Passes a tag or a length: parsers read no more than the five bytes of a number of 32 bits.
+#[inline]
+fn short_varint(rest: &mut &[u8]) -> Option<u64> {
+    let before = rest.len();
+    let number = varint(rest)?;
+    (before - rest.len() <= 5 && number <= u32::MAX.into()).then_some(number)
+}
+
 #[inline]
 fn fixed64(rest: &mut &[u8]) -> Option<u64> {
     let (value, after) = rest.split_first_chunk()?;
@@ -72,7 +80,7 @@ fn fixed32(rest: &mut &[u8]) -> Option<()> {
 
 #[inline]
 fn bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let length = usize::try_from(varint(rest)?).ok()?;
+    let length = usize::try_from(short_varint(rest)?).ok()?;
     let (value, after) = rest.split_at_checked(length)?;
     *rest = after;
     Some(value)
@@ -97,7 +105,7 @@ pub fn text(string: &[u8]) -> Option<()> {
     (string.is_ascii() || std::str::from_utf8(string).is_ok()).then_some(())
 }
 
-/// Judges a field that the message does not have: one with a number above those that it has is skipped.
+/// Validates a field that the message does not have: one with a number above those that it has is skipped.
 pub fn skip_unknown(number: u64, greatest: u64) -> Option<()> {
     (number > greatest).then_some(())
 }

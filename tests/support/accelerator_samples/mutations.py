@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tests.support.judged_bodies.valid import write_json
+from tests.support.accelerator_samples.valid import write_json
 
 _TOKENS = (
     *(
@@ -217,6 +217,9 @@ ODD_VALUES: tuple[Any, ...] = (
         "2026-06-30T23:59:60Z",
     ),
     *("2026-02-29T00:00:00Z", "2024-02-29T00:00:00Z", "2026-01-01T00:00:00", "2026-01-01T00:00:00+2400"),
+    *("1900-02-29T00:00:00Z", "2000-02-29T00:00:00Z", "2026-04-31T00:00:00Z", "2026-13-01T00:00:00Z"),
+    *("2026-01-00T00:00:00Z", "2026-01-01T24:00:00Z", "2026-01-01T00:60:00Z", "2026-01-01T00:00:00+01:60"),
+    *("2026-01-01T00:00:00+24:00", "2026-01-01T00:00:00-23:59", "2026-01-01T00:00:00.1234567890Z"),
     *(
         "9999-12-31T23:59:59.9999999Z",
         "0000-01-01T00:00:00Z",

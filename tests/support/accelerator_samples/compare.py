@@ -30,29 +30,29 @@ DEFAULT_LIMITS = Limits.from_settings(Settings())
 NARROW_LIMITS = replace(DEFAULT_LIMITS, event_bytes=400, batch_events=3, expanded_bytes=30_000)
 """Limits that small bodies exceed too."""
 
-Judgement = tuple[str, int] | int | None
+Result = tuple[str, int] | int | None
 """(batch ID, number of events) or the number of records of a body that is valid and stored as it is; otherwise None."""
 
 
 class Disagreement(AssertionError):
-    """The accelerator vouches for a body, and the decoders do not, or count otherwise."""
+    """The accelerator accepts a body, and the decoders do not, or count otherwise."""
 
 
 class Comparison(NamedTuple):
-    """What judges bodies of one kind."""
+    """What validates bodies of one kind."""
 
     kind: str
-    accelerated: Callable[[bytes], Judgement]
-    reference: Callable[[bytes], Judgement]
+    accelerated: Callable[[bytes], Result]
+    reference: Callable[[bytes], Result]
 
     def compare(self, body: bytes) -> bool:
-        """Return True if the accelerator vouches for the body. Raises `Disagreement`."""
-        judged = self.accelerated(body)
-        if judged is None:
+        """Return True if the accelerator accepts the body. Raises `Disagreement`."""
+        result = self.accelerated(body)
+        if result is None:
             return False
         expected = self.reference(body)
-        if judged != expected:
-            raise Disagreement(f"{self.kind}: {judged} by the accelerator, {expected} by Python: {body!r}")
+        if result != expected:
+            raise Disagreement(f"{self.kind}: {result} by the accelerator, {expected} by Python: {body!r}")
         return True
 
 
@@ -61,7 +61,7 @@ def make_comparison(accelerator: Accelerator, kind: str, limits: Limits = DEFAUL
     if kind == "ingest":
         return Comparison(
             kind,
-            lambda body: accelerator.judge_batch(body, limits.event_bytes, limits.batch_events),
+            lambda body: accelerator.validate_batch(body, limits.event_bytes, limits.batch_events),
             lambda body: _reference_batch(body, limits),
         )
     signal, coding = kind.split()
@@ -73,7 +73,7 @@ def make_comparison(accelerator: Accelerator, kind: str, limits: Limits = DEFAUL
     return Comparison(kind, counters[path], lambda body: _reference_protobuf(path, body, limits))
 
 
-def _reference_batch(body: bytes, limits: Limits) -> Judgement:
+def _reference_batch(body: bytes, limits: Limits) -> Result:
     try:
         batch, stored = decode_batch(body, limits)
     except Problem:
@@ -81,7 +81,7 @@ def _reference_batch(body: bytes, limits: Limits) -> Judgement:
     return (batch.batch_id, len(batch.events)) if stored is body else None
 
 
-def _reference_json(path: str, body: bytes, limits: Limits) -> Judgement:
+def _reference_json(path: str, body: bytes, limits: Limits) -> Result:
     signal = _SIGNALS[path]
     try:
         decoded = signal.decoder.decode_sent(body)
@@ -93,7 +93,7 @@ def _reference_json(path: str, body: bytes, limits: Limits) -> Judgement:
     return verdict.accepted if stored is body and not verdict.rejections else None
 
 
-def _reference_protobuf(path: str, body: bytes, limits: Limits) -> Judgement:
+def _reference_protobuf(path: str, body: bytes, limits: Limits) -> Result:
     try:
         verdict = protobuf.validate(path, body, limits)
     except Problem:
