@@ -24,7 +24,7 @@ from storage_backends.column_store.engine_threads import run_shielded
 from storage_backends.column_store.fault_codes import insert_fault, query_fault
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS, one_block
 from storage_backends.column_store.interface import ColumnStore, QueryResult
-from storage_backends.column_store.plain_values import to_plain
+from storage_backends.column_store.plain_values import plain_rows
 
 T = TypeVar("T")
 
@@ -164,7 +164,7 @@ class _Handles:
             with self._reader() as reader:
                 result = reader.query(sql, parameters=dict(parameters or {}))
             return QueryResult(
-                tuple(result.column_names), [[to_plain(v) for v in row] for row in result.result_rows]
+                tuple(result.column_names), plain_rows(result.result_rows, result.column_types)
             )
 
         return await self._checked(self._reading, run)

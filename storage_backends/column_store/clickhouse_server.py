@@ -26,7 +26,7 @@ from storage_backends.column_store.fault_codes import (
 )
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS, one_block
 from storage_backends.column_store.interface import QueryResult
-from storage_backends.column_store.plain_values import to_plain
+from storage_backends.column_store.plain_values import plain_rows
 
 T = TypeVar("T")
 
@@ -90,7 +90,7 @@ class ClickHouseServer:
                 sql, parameters=dict(parameters or {}), settings=self._read_settings()
             )
             return QueryResult(
-                tuple(result.column_names), [[to_plain(v) for v in row] for row in result.result_rows]
+                tuple(result.column_names), plain_rows(result.result_rows, result.column_types)
             )
 
         return await self._checked(run)
