@@ -29,10 +29,9 @@ class NullColumnStore:
         if "past_last" in values:
             first, past_last = values["first"], values["past_last"]
             table = f"{values['database']}.{values['table']}"
-            if f"{values['log']}/{first}-{past_last}/{table}" in self._tokens:
-                return QueryResult(
-                    ("log_offset", "rows"), [[offset, _ALL_ROWS] for offset in range(first, past_last)]
-                )
+            is_stored = f"{values['log']}/{first}-{past_last}/{table}" in self._tokens
+            offsets = list(range(first, past_last)) if is_stored else []
+            return QueryResult(("offsets", "rows"), [[offsets, [_ALL_ROWS] * len(offsets)]])
         return QueryResult((), [])
 
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:

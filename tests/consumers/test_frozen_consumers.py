@@ -138,7 +138,7 @@ class _Consumer:
         bound = dict(parameters or {})
         stored = self.world.stored[f"{bound['database']}.{bound['table']}"]
         present = [n for n in range(bound["first"], bound["past_last"]) if stored[n]]
-        return QueryResult(("log_offset", "rows"), [[n, 1] for n in present])
+        return QueryResult(("offsets", "rows"), [[present, [1] * len(present)]])
 
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         raise AssertionError("the loop runs no statements")
