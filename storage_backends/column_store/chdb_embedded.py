@@ -19,6 +19,7 @@ import clickhouse_connect
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
 from pipeline_contracts.errors import StorageUnavailable
+from storage_backends.column_store.bound_values import bound_values
 from storage_backends.column_store.chdb_operator_queries import query_once
 from storage_backends.column_store.engine_threads import run_shielded
 from storage_backends.column_store.fault_codes import insert_fault, query_fault
@@ -162,7 +163,7 @@ class _Handles:
     async def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> QueryResult:
         def run() -> QueryResult:
             with self._reader() as reader:
-                result = reader.query(sql, parameters=dict(parameters or {}))
+                result = reader.query(sql, parameters=bound_values(parameters))
             return QueryResult(
                 tuple(result.column_names), plain_rows(result.result_rows, result.column_types)
             )
@@ -171,7 +172,7 @@ class _Handles:
 
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         def run() -> None:
-            self._commander.command(sql, parameters=dict(parameters or {}))
+            self._commander.command(sql, parameters=bound_values(parameters))
 
         await self._checked(self._commanding, run)
 

@@ -17,6 +17,7 @@ from clickhouse_connect import common
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
 from pipeline_contracts.errors import StorageUnavailable
+from storage_backends.column_store.bound_values import bound_values
 from storage_backends.column_store.engine_threads import run_shielded
 from storage_backends.column_store.fault_codes import (
     fault_code,
@@ -87,7 +88,7 @@ class ClickHouseServer:
     async def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> QueryResult:
         def run() -> QueryResult:
             result = self._client.query(
-                sql, parameters=dict(parameters or {}), settings=self._read_settings()
+                sql, parameters=bound_values(parameters), settings=self._read_settings()
             )
             return QueryResult(
                 tuple(result.column_names), plain_rows(result.result_rows, result.column_types)
@@ -109,7 +110,7 @@ class ClickHouseServer:
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         try:
             await self._run_shielded(
-                self._inserting, lambda: self._client.command(sql, parameters=dict(parameters or {}))
+                self._inserting, lambda: self._client.command(sql, parameters=bound_values(parameters))
             )
         except (ClickHouseError, OSError) as error:
             raise StorageUnavailable(f"The statement failed: {error}") from error
