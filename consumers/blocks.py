@@ -12,9 +12,14 @@ from msgspec.structs import replace
 
 from consumers.chunk import RecordRows
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS
+from storage_backends.column_store.interface import Lines
 
 MAX_GENERATED_BYTES = 16 * 2**20
 """Largest block of rows that are generated during the insert: it bounds their memory."""
+
+# Pieces that are joined before they are sent. A buffer of more than 32 MB, as for a whole chunk, is mapped anew each
+# time: its page faults take a fifth of a consumer's CPU time.
+_JOINED_PIECES = 128
 
 _generate = attrgetter("generate")
 _lines = attrgetter("lines")
@@ -26,9 +31,14 @@ def total_rows(pieces: Iterable[RecordRows]) -> int:
     return sum(map(_rows, pieces))
 
 
-def join_lines(pieces: Iterable[RecordRows]) -> bytes:
-    """Return the lines of all pieces."""
-    return b"".join(map(_lines, pieces))
+def join_lines(pieces: Sequence[RecordRows]) -> Lines:
+    """Return the lines of all pieces, joined in groups."""
+    if len(pieces) <= _JOINED_PIECES:
+        return b"".join(map(_lines, pieces))
+    return [
+        b"".join(map(_lines, pieces[begin : begin + _JOINED_PIECES]))
+        for begin in range(0, len(pieces), _JOINED_PIECES)
+    ]
 
 
 def split_into_blocks(parts: Sequence[RecordRows]) -> Iterator[list[RecordRows]]:

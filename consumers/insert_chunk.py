@@ -16,7 +16,7 @@ from consumers.blocks import find_missing, join_lines, split_into_blocks, total_
 from consumers.chunk import Chunk, DeadRecord, OnStep, RecordRows, Transform
 from pipeline_contracts.errors import RowsRefused
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS
-from storage_backends.column_store.interface import ColumnStore
+from storage_backends.column_store.interface import ColumnStore, bytes_of
 
 logger = logging.getLogger(__name__)
 
@@ -128,10 +128,11 @@ async def _insert_pieces(
     if not pieces:
         return
     lines, rows = join_lines(pieces), total_rows(pieces)
+    size = bytes_of(lines)
     try:
-        if rows > MAX_ROWS or len(lines) > MAX_BYTES:
+        if rows > MAX_ROWS or size > MAX_BYTES:
             raise RowsRefused(
-                f"{rows} rows with {len(lines)} bytes exceed a block ({MAX_ROWS} rows, {MAX_BYTES} bytes)."
+                f"{rows} rows with {size} bytes exceed a block ({MAX_ROWS} rows, {MAX_BYTES} bytes)."
             )
         await store.insert(table, lines, rows, token)
     except RowsRefused as error:

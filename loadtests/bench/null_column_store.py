@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from storage_backends.column_store.interface import QueryResult
+from storage_backends.column_store.interface import Lines, QueryResult
 
 # More rows than any record has: the record counts as stored.
 _ALL_ROWS = 2**31
@@ -18,7 +18,7 @@ class NullColumnStore:
         """Rows inserted, by table."""
         self._tokens: set[str] = set()
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
+    async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:
         self.rows[table] = self.rows.get(table, 0) + rows
         self._tokens.add(token)
 

@@ -24,7 +24,7 @@ from storage_backends.column_store.chdb_operator_queries import query_once
 from storage_backends.column_store.engine_threads import run_shielded
 from storage_backends.column_store.fault_codes import insert_fault, query_fault
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS, one_block
-from storage_backends.column_store.interface import ColumnStore, QueryResult
+from storage_backends.column_store.interface import ColumnStore, Lines, QueryResult, bytes_of
 from storage_backends.column_store.plain_values import plain_rows
 
 T = TypeVar("T")
@@ -68,9 +68,10 @@ class ChdbColumnStore:
         self._others.append(handles)
         return _SameStore(self, handles)
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
-        if rows > MAX_ROWS or len(lines) > MAX_BYTES:
-            raise ValueError(f"{rows} rows, {len(lines)} bytes: more than one block holds")
+    async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:
+        size = bytes_of(lines)
+        if rows > MAX_ROWS or size > MAX_BYTES:
+            raise ValueError(f"{rows} rows, {size} bytes: more than one block holds")
 
         def run() -> None:
             self._writer.raw_insert(
@@ -141,7 +142,7 @@ class _SameStore:
         self.query = handles.query
         self.command = handles.command
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
+    async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:
         await self._store.insert(table, lines, rows, token, before)
 
     async def close(self) -> None:
