@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from consumers.blocks import total_rows
 from consumers.chunk import Chunk, ChunkLimits, OnStep, Transform
 from consumers.dead_letters import append_dead_letter
 from consumers.insert_chunk import insert_chunk
@@ -254,7 +255,7 @@ class ConsumerLoop:
         self.metrics.dead_letters += len(rows.dead) + len(refused)
         self.metrics.duplicates += rows.duplicates
         for table, parts in rows.tables.items():
-            self.metrics.rows[table] += sum(part.rows for part in parts)
+            self.metrics.rows[table] += total_rows(parts)
 
     async def _pause(self, partition: int | None, error: Exception, seconds: float) -> None:
         self._faults[partition] = str(error)
