@@ -111,7 +111,7 @@ class Deployer:
                 if self._is_renewal_due():
                     # One poll for both.
                     self._changes.repeat()
-                if self._changes.is_due() or is_woken or self._failing is not None:
+                if self._changes.is_due() or is_woken or self._has_work():
                     await self._poll()
                 self._failing = None
             except DatabaseRefused as error:
@@ -149,6 +149,10 @@ class Deployer:
             await end_leases(self._context.sessions, [worker.lease for worker in self._workers.values()])
         except SQLAlchemyError as error:
             logger.warning("the leases could not be released and expire in %.0f s: %s", LEASE_SECONDS, error)
+
+    def _has_work(self) -> bool:
+        """True if a poll has something to do without any change in the database."""
+        return self._failing is not None or bool(self._untaken) or self._sweeper.is_requested
 
     def _is_renewal_due(self) -> bool:
         return asyncio.get_running_loop().time() - self._renewed_at >= RENEW_SECONDS
@@ -216,6 +220,7 @@ class Deployer:
     async def _give_up(self, worker: EnvironmentWorker, running: "asyncio.Task[None]") -> None:
         await end_tasks(running)
         await self._end_instances(worker)
+        self._poll_now.set()
 
     async def _end_instances(self, worker: EnvironmentWorker) -> None:
         """End the instances of an environment that another deployer has, or that was removed. Check first whether this

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import attrgetter
+from typing import NamedTuple
 
 import msgspec
 
@@ -83,10 +85,15 @@ class PageviewsTopic(RowsOnly):
             return result
         partition = await self._prepare_partition(chunk, heads, store)
         received_ms: dict[tuple[int, bytes], int] = {}
-        for batches in _decode_slices(heads, result):
+        slices, are_old_loaded = _decode_slices(heads, result), False
+        while (batches := next(slices, None)) is not None:
+            if not are_old_loaded and _find_old(partition, batches).keys:
+                # One look-up for the whole chunk, because it reads a day or more of the table.
+                rest = list(slices)
+                slices, are_old_loaded = iter(rest), True
+                await _load_old_visits(partition, chunk, list(chain(batches, *rest)), store)
             for identity, stored_ms in (await _find_stored_events(chunk, batches, store)).items():
                 received_ms.setdefault(identity, stored_ms)
-            await _load_old_visits(partition, chunk, batches, store)
             _add_rows(result, chunk.log, batches, received_ms, partition.visits)
         return result
 
@@ -113,10 +120,15 @@ class PageviewsTopic(RowsOnly):
         return partition
 
 
-async def _load_old_visits(
-    partition: _Partition, chunk: Chunk, batches: Sequence[_Batch], store: ColumnStore
-) -> None:
-    """Load the visits that late events, and sessions that continue after a long pause, may join."""
+class _Old(NamedTuple):
+    """The keys of visits that may have begun before those in memory, and since when."""
+
+    keys: set[int]
+    since_ms: int
+
+
+def _find_old(partition: _Partition, batches: Sequence[_Batch]) -> _Old:
+    """Return what late events, and sessions that continue after a long pause, may join."""
     old_keys: set[int] = set()
     oldest_ms = partition.horizon_ms
     late_before_ms = oldest_ms + MAX_PAUSE_MS
@@ -127,8 +139,14 @@ async def _load_old_visits(
                 if event.previous_day_hash:
                     old_keys.add(event.previous_day_hash)
                 oldest_ms = min(oldest_ms, event.occurred_ms - MAX_PAUSE_MS)
-    if old_keys:
-        await _load_visits(partition, chunk, store, oldest_ms, sorted(old_keys))
+    return _Old(old_keys, oldest_ms)
+
+
+async def _load_old_visits(
+    partition: _Partition, chunk: Chunk, batches: Sequence[_Batch], store: ColumnStore
+) -> None:
+    old = _find_old(partition, batches)
+    await _load_visits(partition, chunk, store, old.since_ms, sorted(old.keys))
 
 
 def _decode_heads(chunk: Chunk, result: ChunkRows) -> list[_Head]:

@@ -58,6 +58,8 @@ class SqliteLogConsumer:
 
     async def _look(self, appended: asyncio.Event, start: int, max_bytes: int) -> list[LogRecord]:
         appended.clear()
+        # Not kept while it looks: a look that finds records, or fails, proves nothing about the next one.
+        self._empty_from = -1
         records = await self._log.read_frames(self._topic, start, max_bytes)
         if not records:
             self._empty_from = start
