@@ -17,4 +17,5 @@ async def stored_offsets(
     """
     database, _, name = table.partition(".")
     parameters = {"database": database, "table": name, "log": log, "first": first, "past_last": past_last}
-    return {int(offset): int(rows) for offset, rows in (await store.query(_SQL, parameters)).rows}
+    ((offsets, rows),) = (await store.query(_SQL, parameters)).rows
+    return dict(zip(offsets, rows, strict=True))

@@ -4,24 +4,41 @@ A record whose rows do not fit into one block is split into pieces, which are in
 always holds the first rows of such a record, and their number tells which rows are missing.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 
+from msgspec.structs import replace
+
 from consumers.chunk import RecordRows
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS
+from storage_backends.column_store.interface import Lines
 
 MAX_GENERATED_BYTES = 16 * 2**20
 """Largest block of rows that are generated during the insert: it bounds their memory."""
+
+# Pieces that are joined before they are sent. A buffer of more than 32 MB, as for a whole chunk, is mapped anew each
+# time: its page faults take a fifth of a consumer's CPU time.
+_JOINED_PIECES = 128
 
 _generate = attrgetter("generate")
 _lines = attrgetter("lines")
 _rows = attrgetter("rows")
 
 
-def total_size(pieces: Sequence[RecordRows]) -> tuple[int, int]:
-    """Return the rows and the bytes of all pieces together."""
-    return sum(map(_rows, pieces)), sum(map(len, map(_lines, pieces)))
+def total_rows(pieces: Iterable[RecordRows]) -> int:
+    """Return the rows of all pieces together."""
+    return sum(map(_rows, pieces))
+
+
+def join_lines(pieces: Sequence[RecordRows]) -> Lines:
+    """Return the lines of all pieces, joined in groups."""
+    if len(pieces) <= _JOINED_PIECES:
+        return b"".join(map(_lines, pieces))
+    return [
+        b"".join(map(_lines, pieces[begin : begin + _JOINED_PIECES]))
+        for begin in range(0, len(pieces), _JOINED_PIECES)
+    ]
 
 
 def split_into_blocks(parts: Sequence[RecordRows]) -> Iterator[list[RecordRows]]:
@@ -48,8 +65,7 @@ def split_into_blocks(parts: Sequence[RecordRows]) -> Iterator[list[RecordRows]]
 def _fit_one_block(parts: Sequence[RecordRows]) -> bool:
     if any(map(_generate, parts)):
         return False
-    rows, size = total_size(parts)
-    return rows <= MAX_ROWS and size <= MAX_BYTES
+    return total_rows(parts) <= MAX_ROWS and sum(map(len, map(_lines, parts))) <= MAX_BYTES
 
 
 def find_missing(pieces: Sequence[RecordRows], stored: Mapping[int, int]) -> list[RecordRows]:
@@ -68,7 +84,7 @@ def find_missing(pieces: Sequence[RecordRows], stored: Mapping[int, int]) -> lis
 
 def _drop_first_rows(piece: RecordRows, rows: int) -> RecordRows:
     lines = piece.lines.split(b"\n", rows)[rows]
-    return piece._replace(first_row=piece.first_row + rows, lines=lines, rows=piece.rows - rows)
+    return replace(piece, first_row=piece.first_row + rows, lines=lines, rows=piece.rows - rows)
 
 
 def _join_by_record(block: list[RecordRows]) -> list[RecordRows]:
@@ -80,7 +96,7 @@ def _join_by_record(block: list[RecordRows]) -> list[RecordRows]:
             joined += pieces
         else:
             lines = b"".join([piece.lines for piece in pieces])
-            joined.append(pieces[0]._replace(lines=lines, rows=sum(piece.rows for piece in pieces)))
+            joined.append(replace(pieces[0], lines=lines, rows=sum(piece.rows for piece in pieces)))
     return joined
 
 
@@ -92,5 +108,5 @@ def _expand(parts: Sequence[RecordRows]) -> Iterator[tuple[RecordRows, bool]]:
             continue
         first_row = 0
         for lines, rows in part.generate():
-            yield part._replace(lines=lines, rows=rows, generate=None, first_row=first_row), True
+            yield replace(part, lines=lines, rows=rows, generate=None, first_row=first_row), True
             first_row += rows

@@ -2,7 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from pipeline_contracts.records import LogRecord
 from pipeline_contracts.settings import Settings
@@ -36,8 +38,11 @@ Piece = tuple[bytes, int]
 """JSON lines, each ended by a newline, and their number."""
 
 
-class RecordRows(NamedTuple):
-    """The rows of one record in one table: JSON lines, each ended by a newline, and their number."""
+class RecordRows(msgspec.Struct, frozen=True, gc=False):
+    """The rows of one record in one table: JSON lines, each ended by a newline, and their number.
+
+    The garbage collector does not visit it: `generate` must not refer back to it.
+    """
 
     offset: int
     lines: bytes

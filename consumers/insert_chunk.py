@@ -12,11 +12,11 @@ from analytics_queries.refill_exceptions import TABLES as _EXCEPTION_TABLES
 from analytics_queries.refill_exceptions import refill_exceptions
 from analytics_queries.refill_trace_times import refill_trace_times
 from analytics_queries.stored_offsets import stored_offsets
-from consumers.blocks import find_missing, split_into_blocks, total_size
+from consumers.blocks import find_missing, join_lines, split_into_blocks, total_rows
 from consumers.chunk import Chunk, DeadRecord, OnStep, RecordRows, Transform
 from pipeline_contracts.errors import RowsRefused
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS
-from storage_backends.column_store.interface import ColumnStore
+from storage_backends.column_store.interface import ColumnStore, bytes_of
 
 logger = logging.getLogger(__name__)
 
@@ -127,13 +127,14 @@ async def _insert_pieces(
         pieces = [piece for piece in pieces if piece.offset not in refused]
     if not pieces:
         return
-    rows, size = total_size(pieces)
+    lines, rows = join_lines(pieces), total_rows(pieces)
+    size = bytes_of(lines)
     try:
         if rows > MAX_ROWS or size > MAX_BYTES:
             raise RowsRefused(
                 f"{rows} rows with {size} bytes exceed a block ({MAX_ROWS} rows, {MAX_BYTES} bytes)."
             )
-        await store.insert(table, b"".join([piece.lines for piece in pieces]), rows, token)
+        await store.insert(table, lines, rows, token)
     except RowsRefused as error:
         if len(pieces) == 1:
             first = pieces[0].first_row

@@ -13,7 +13,7 @@ from typing import Any
 from analytics_queries.store_clock import store_time_ms
 from pipeline_contracts.errors import InsertTooLate
 from pipeline_contracts.records import Position
-from storage_backends.column_store.interface import ColumnStore, QueryResult
+from storage_backends.column_store.interface import ColumnStore, Lines, QueryResult
 from storage_backends.event_log.interface import LogConsumer
 
 # A table remembers 10,000 tokens. Within a lease it can take 500 inserts a second before it forgets one.
@@ -130,7 +130,7 @@ class LeasedStore:
         self._lease = lease
         self._clock = clock
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
+    async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:
         """Insert within the lease. Raises `PartitionLost` if another consumer has the partition, `InsertTooLate` after
         the deadline, and what the column store raises."""
         async with self._clock.insert_slots:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from consumers.blocks import total_rows
 from consumers.chunk import Chunk, ChunkLimits, OnStep, Transform
 from consumers.dead_letters import append_dead_letter
 from consumers.insert_chunk import insert_chunk
@@ -27,7 +28,6 @@ logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE = 0.2
 _MAX_PAUSE = 5.0
-_CLAIM_SECONDS = 0.5
 # Several chunks overlap their waits for the store; the limit bounds their memory.
 _MAX_CONCURRENT_CHUNKS = 4
 _CAUGHT_UP_INTERVAL_MS = 1000
@@ -95,10 +95,12 @@ class ConsumerLoop:
                     self._start_workers(workers, claimed)
                     if workers:
                         await asyncio.wait(
-                            workers.values(), timeout=_CLAIM_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                            workers.values(),
+                            timeout=self.consumer.claim_seconds,
+                            return_when=asyncio.FIRST_COMPLETED,
                         )
                     else:
-                        await self._wait(_CLAIM_SECONDS)
+                        await self._wait(self.consumer.claim_seconds)
         finally:
             await _wait_for_workers(workers)
 
@@ -253,7 +255,7 @@ class ConsumerLoop:
         self.metrics.dead_letters += len(rows.dead) + len(refused)
         self.metrics.duplicates += rows.duplicates
         for table, parts in rows.tables.items():
-            self.metrics.rows[table] += sum(part.rows for part in parts)
+            self.metrics.rows[table] += total_rows(parts)
 
     async def _pause(self, partition: int | None, error: Exception, seconds: float) -> None:
         self._faults[partition] = str(error)

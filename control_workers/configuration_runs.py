@@ -24,6 +24,7 @@ from control_domain.configurations.runs import find_next_step, move_step, update
 from control_domain.configurations.sealed_actions import open_with_current_digests
 from control_domain.configurations.steps.apply_step import apply_step
 from control_domain.configurations.steps.step_context import Publications, StepFailed
+from control_domain.database.changes import Changes
 from control_domain.database.engine import Sessions
 from control_domain.database.errors import DatabaseUnavailable, is_schema_outdated
 from control_domain.database.run_periodically import Throttle, run_periodically
@@ -125,6 +126,7 @@ class ConfigurationRunWorker:
             # The run stays leased for a while.
             fault="a configuration run could not be continued",
             wake=self._wake,
+            changes=Changes(self._sessions),
         )
 
     async def _clean_up(self) -> None:

@@ -14,6 +14,7 @@ from sqlalchemy import delete, exists, literal, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, read_actor
+from control_domain.database.changes import Changes
 from control_domain.database.engine import Sessions
 from control_domain.database.run_periodically import Throttle, run_periodically
 from control_domain.environments.operations import lock_deployer_lease, lock_environment_row
@@ -64,6 +65,7 @@ class WaitingPushWorker:
             logger=logger,
             outage="waiting pushes cannot be queued: the database is unreachable",
             fault="waiting pushes could not be queued",
+            changes=Changes(self._sessions),
         )
 
     async def process_waiting(self) -> None:

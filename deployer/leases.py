@@ -153,10 +153,14 @@ async def shorten_leases(sessions: Sessions) -> None:
 
     Such a lease cannot be taken at once: a running deployer has one as well until its next renewal.
     """
+    is_too_long = EnvironmentLease.leased_until > database_now(LEASE_SECONDS + _MARGIN_SECONDS)
     async with sessions() as session, session.begin():
+        # Nearly always there is none: a look costs no write.
+        if not await session.scalar(select(exists().where(is_too_long))):
+            return
         await session.execute(
             update(EnvironmentLease)
-            .where(EnvironmentLease.leased_until > database_now(LEASE_SECONDS + _MARGIN_SECONDS))
+            .where(is_too_long)
             .values(leased_until=database_now(LEASE_SECONDS))
             .execution_options(synchronize_session=False)
         )

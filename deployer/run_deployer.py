@@ -10,6 +10,7 @@ from functools import partial
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from control_domain.audit import Actor
+from control_domain.database.changes import Changes
 from control_domain.environments.operations import wake_environment
 from deployer.database_guard import DatabaseGuard
 from deployer.database_memory import DatabaseRefused
@@ -73,6 +74,7 @@ class Deployer:
         self._crashes_checked_at = float("-inf")
         self._waking: set[int] = set()
         self._poll_now = asyncio.Event()
+        self._changes = Changes(context.sessions)
         self._renewed_at = float("-inf")
         self._untaken: set[int] = set()
         self._failing: str | None = "has not read the database yet"
@@ -103,9 +105,14 @@ class Deployer:
     async def run(self) -> None:
         """Poll until cancelled."""
         while True:
+            is_woken = self._poll_now.is_set()
             self._poll_now.clear()
             try:
-                await self._poll()
+                if self._is_renewal_due():
+                    # One poll for both.
+                    self._changes.repeat()
+                if self._changes.is_due() or is_woken or self._has_work():
+                    await self._poll()
                 self._failing = None
             except DatabaseRefused as error:
                 if self._failing != str(error):
@@ -143,10 +150,17 @@ class Deployer:
         except SQLAlchemyError as error:
             logger.warning("the leases could not be released and expire in %.0f s: %s", LEASE_SECONDS, error)
 
+    def _has_work(self) -> bool:
+        """True if a poll has something to do without any change in the database."""
+        return self._failing is not None or bool(self._untaken) or self._sweeper.is_requested
+
+    def _is_renewal_due(self) -> bool:
+        return asyncio.get_running_loop().time() - self._renewed_at >= RENEW_SECONDS
+
     async def _poll(self) -> None:
         sessions = self._context.sessions
         loop_time = asyncio.get_running_loop().time()
-        is_due = loop_time - self._renewed_at >= RENEW_SECONDS
+        is_due = self._is_renewal_due()
         try:
             await self._guard.check()
         except DatabaseRefused:
@@ -206,6 +220,7 @@ class Deployer:
     async def _give_up(self, worker: EnvironmentWorker, running: "asyncio.Task[None]") -> None:
         await end_tasks(running)
         await self._end_instances(worker)
+        self._poll_now.set()
 
     async def _end_instances(self, worker: EnvironmentWorker) -> None:
         """End the instances of an environment that another deployer has, or that was removed. Check first whether this

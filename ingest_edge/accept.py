@@ -1,6 +1,7 @@
 """The hot path: one ingest request from its head to a durable 202."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import orjson
@@ -10,8 +11,8 @@ from multidict import CIMultiDictProxy
 from ingest_edge.accelerator import Accelerator
 from ingest_edge.body import check_content_type
 from ingest_edge.decoders.telemetry import read_batch
-from ingest_edge.fast_path import Begun
-from ingest_edge.intake import Intake, now_ms
+from ingest_edge.fast_path import Answer, Begun, Complete, refuse
+from ingest_edge.intake import AcceptedHead, Intake, now_ms
 from ingest_edge.responses import json_response
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind
@@ -41,29 +42,37 @@ class Accept:
         finally:
             lease.release()
 
-    def begin(self, headers: "CIMultiDictProxy[str]", body: bytes) -> Begun | None:
+    def begin(self, headers: "CIMultiDictProxy[str]") -> Complete | None:
         """The same without waiting, as far as that is possible: see `fast_path`."""
         received_ms = now_ms()
-        key = self.intake.authenticate_now(
-            headers.get(hdrs.AUTHORIZATION), CredentialKind.INGEST_KEY, received_ms
-        )
-        if (
-            key is None
-            or headers.get(hdrs.CONTENT_TYPE) != "application/json"
-            or hdrs.CONTENT_ENCODING in headers
-            or len(body) > self.intake.limits.body_bytes
-        ):
+        if headers.get(hdrs.CONTENT_TYPE) != "application/json":
             return None
+        head = self.intake.accept_head_now(headers, received_ms)
+        return None if head is None else partial(self._complete, head)
+
+    def _complete(self, head: AcceptedHead, sent: bytes) -> Begun | None:
+        key, coding, received_ms = head
         try:
+            body = self.intake.unpack_now(sent, coding, self.intake.limits)
+            if body is None:
+                return None
             batch = self._read_batch(key, body, received_ms)
+            # Before the append: what fails after it would be stored, and begin again on the usual path.
+            receipt = self._receipt(key, batch)
             storing = self.intake.store_now(
                 key, batch.events, topics.TELEMETRY, batch.name.encode(), batch.meta, batch.body
             )
         except Problem:
+            self.intake.prefer_usual_path(key.account_id)
             return None
         if storing is None:
             return None
-        return Begun(storing.durable, storing.finish, 202, storing.headers, self._receipt(key, batch))
+        return Begun(
+            storing.durable,
+            storing.finish,
+            Answer(202, "application/json", storing.headers, receipt),
+            refuse,
+        )
 
     async def _store(self, key: KeyEntry, body: bytes, received_ms: int) -> web.Response:
         batch = self._read_batch(key, body, received_ms)

@@ -94,16 +94,22 @@ class Admission:
         account = self._account(account_id)
         if events > limit.burst:
             return None
-        if account.tokens >= events and self._clock() < account.expires:
-            account.tokens -= events
+        tokens = account.tokens if self._clock() < account.expires else 0
+        if tokens >= events:
+            account.tokens = tokens - events
         elif not self._slice_seconds:
-            lease = self._counter.lease_now(account_id, events, events, limit)
+            lease = self._counter.lease_now(account_id, events - tokens, events - tokens, limit)
             if lease is None or not lease.granted:
                 return None
-            account.tokens, account.shared = 0, lease.remaining
+            account.tokens, account.shared, account.expires = 0, lease.remaining, self._clock() + 1.0
         else:
             return None
         return _headers(limit, account.shared + account.tokens)
+
+    def may_take_now(self, account_id: str) -> bool:
+        """False if `take_now` would return None for any number of events."""
+        account = self._account(account_id)
+        return not self._slice_seconds or (account.tokens > 0 and self._clock() < account.expires)
 
     def _account(self, account_id: str) -> _AccountTokens:
         account = self._accounts.get(account_id)

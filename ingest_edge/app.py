@@ -63,8 +63,8 @@ class Edge:
         self._metrics = metrics
         self._otherwise = _Route("other", "", otherwise or _nothing_here, _refuse, "")
         self._routes: dict[str, _Route] = {}
-        self.begins: dict[str, Begin] = {}
-        """The fast paths of some routes."""
+        self.begins: dict[str, tuple[str, Begin]] = {}
+        """The fast paths, with the names of their routes."""
         self._prefixes: list[tuple[str, _Route]] = []
 
     @property
@@ -167,7 +167,8 @@ def build_edge(
     accept = Accept(intake, receipt_key, accelerator)
     accept_otlp = AcceptOtlp(intake, protobuf=protobuf, accelerator=accelerator)
     edge.add("POST", "/api/v1/ingest", accept.ingest)
-    edge.begins["/api/v1/ingest"] = accept.begin
+    edge.begins["/api/v1/ingest"] = ("/api/v1/ingest", accept.begin)
+    edge.begins.update({OTLP + path: (OTLP, begin) for path, begin in accept_otlp.begins().items()})
     edge.add_prefix(OTLP, "", accept_otlp.accept, status_response, allow="POST")
     edge.add_prefix(HEARTBEATS, "POST", monitors.heartbeat)
     edge.add_prefix(QUEUES, "POST", monitors.queue)

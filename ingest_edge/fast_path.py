@@ -1,8 +1,8 @@
-"""The fast path: a request that arrived in one piece, and that has to wait for nothing but the event log.
+"""The fast path: a request that arrives at once, and that has to wait for nothing but the event log.
 
 For each request aiohttp makes two tasks, a request, a response and a writer: half of the cost of a request with one
 event (decisions/0056). The fast path makes none of them. Whatever it does not know takes the usual path instead, which
-finds the request untouched: an error, an uncommon header, a key that has to be looked up.
+finds the request untouched: an error, an uncommon header, a key that has to be looked up, a body that takes its time.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 import orjson
-from aiohttp import HttpVersion11, StreamReader
+from aiohttp import HttpVersion11, StreamReader, hdrs
 from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.http import RawRequestMessage
 from aiohttp.streams import EMPTY_PAYLOAD
@@ -26,6 +26,18 @@ from pipeline_contracts.identifiers import choose_request_id
 
 logger = logging.getLogger(__name__)
 
+# A stream keeps twice its limit of 64 KiB before it stops reading.
+_WHOLE_BYTES = 128 * 1024
+
+
+class Answer(NamedTuple):
+    """A response."""
+
+    status: int
+    content_type: str
+    headers: Mapping[str, str]
+    body: bytes
+
 
 class Begun(NamedTuple):
     """A request whose record was appended to the log."""
@@ -33,20 +45,38 @@ class Begun(NamedTuple):
     durable: "asyncio.Future[None]"
     finish: Callable[[], None]
     """Call it once `durable` is done. Raises `Problem` if the record may be lost."""
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-    """Of the response, as JSON."""
+    answer: Answer
+    refuse: Callable[[Problem], Answer]
 
 
-Begin = Callable[["CIMultiDictProxy[str]", bytes], Begun | None]
-"""Begins a request with these headers and this body. None: it takes the usual path, and nothing was changed."""
+def refuse(problem: Problem) -> Answer:
+    """Return the RFC 9457 response for a problem."""
+    document = orjson.dumps(problem.to_document())
+    return Answer(problem.status, "application/problem+json", problem.headers, document)
+
+
+Complete = Callable[[bytes], Begun | None]
+"""Begins a request with this body. None: it takes the usual path, and nothing was changed."""
+
+Begin = Callable[["CIMultiDictProxy[str]"], Complete | None]
+"""Checks the headers of a request. None: it takes the usual path."""
+
+
+class Arriving(NamedTuple):
+    """A request whose head was accepted, and whose body may still be incomplete."""
+
+    route: str
+    """Its name in the metrics."""
+    request_id: str | None
+    """That of the client."""
+    started: float
+    complete: Complete
 
 
 class Pending(NamedTuple):
     """A request that waits for the log."""
 
-    path: str
+    route: str
     request_id: str
     started: float
     begun: Begun
@@ -55,62 +85,78 @@ class Pending(NamedTuple):
 class FastPath:
     """The paths that have one, for `POST`."""
 
-    def __init__(self, metrics: EdgeMetrics, begins: Mapping[str, Begin]) -> None:
+    def __init__(self, metrics: EdgeMetrics, begins: Mapping[str, tuple[str, Begin]]) -> None:
+        """`begins`: by path, with the name of the route."""
         self._metrics = metrics
         self._begins = begins
 
-    def begin(self, message: RawRequestMessage, payload: StreamReader) -> Pending | None:
-        """Begin the request; None if it takes the usual path."""
-        begin = self._begins.get(message.path)
+    def accept_head(self, message: RawRequestMessage, payload: StreamReader) -> Arriving | None:
+        """Check the head of a request; None if it takes the usual path."""
+        found = self._begins.get(message.path)
         if (
-            begin is None
+            found is None
             or message.method != "POST"
             or message.version != HttpVersion11
             or message.should_close
             or message.upgrade
             or payload is EMPTY_PAYLOAD
-            or not payload.is_eof()
         ):
             return None
-        # Read without taking it out, because the usual path may need it.
-        pieces = payload._buffer
-        if len(pieces) != 1:
+        headers = message.headers
+        if not payload.is_eof() and not _is_short(headers):
             return None
         started = time.perf_counter()
-        headers = message.headers
+        route, begin = found
         try:
-            begun = begin(headers, pieces[0])
+            complete = begin(headers)
         except Exception:
             # The usual path fails in the same way, and responds.
             logger.exception("the fast path failed")
             return None
+        if complete is None:
+            return None
+        return Arriving(route, headers.get("X-Request-Id"), started, complete)
+
+    def begin(self, arriving: Arriving, payload: StreamReader) -> Pending | None:
+        """Begin a request that has arrived; None if it takes the usual path."""
+        # Read without taking it out, because the usual path may need it.
+        pieces = payload._buffer
+        try:
+            begun = arriving.complete(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        except Exception:
+            logger.exception("the fast path failed")
+            return None
         if begun is None:
             return None
-        return Pending(message.path, choose_request_id(headers.get("X-Request-Id")), started, begun)
+        # The connection keeps the payload until its next request, and no budget counts that.
+        pieces.clear()
+        return Pending(arriving.route, choose_request_id(arriving.request_id), arriving.started, begun)
 
     def end(self, pending: Pending) -> bytes:
         """Return the response to a request whose record is durable, or failed."""
-        path, request_id, started, begun = pending
+        route, request_id, started, begun = pending
         try:
             begun.finish()
+            answer = begun.answer
         except Problem as problem:
             logger.warning("refused: %s", problem.detail, extra={"request_id": request_id})
-            status = problem.status
-            document = orjson.dumps(problem.to_document())
-            response = _encode(status, "application/problem+json", problem.headers, document, request_id)
-        else:
-            status = begun.status
-            response = _encode(status, "application/json", begun.headers, begun.body, request_id)
-        self._metrics.observe(path, status, time.perf_counter() - started)
+            answer = begun.refuse(problem)
+        response = _encode(answer, request_id)
+        self._metrics.observe(route, answer.status, time.perf_counter() - started)
         return response
+
+
+def _is_short(headers: "CIMultiDictProxy[str]") -> bool:
+    """True if a body that is still incomplete may be waited for."""
+    length = headers.get(hdrs.CONTENT_LENGTH)
+    return length is not None and hdrs.EXPECT not in headers and int(length) <= _WHOLE_BYTES
 
 
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
-def _encode(
-    status: int, content_type: str, headers: Mapping[str, str], body: bytes, request_id: str
-) -> bytes:
+def _encode(answer: Answer, request_id: str) -> bytes:
+    status, content_type, headers, body = answer
     others = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
     head = (
         f"HTTP/1.1 {status} {_PHRASES[status]}\r\nContent-Type: {content_type}\r\n{others}"

@@ -19,7 +19,7 @@ from aiohttp.web_protocol import RequestHandler, _ErrInfo
 
 from connection_bounds.backlogs import Backlog, BacklogSweeper
 from connection_bounds.bounded_reads import bound_buffers
-from ingest_edge.fast_path import FastPath, Pending
+from ingest_edge.fast_path import Arriving, FastPath, Pending
 from ingest_edge.responses import raw_response
 from ingest_edge.unreadable_requests import problem_for_error
 from pipeline_contracts.client_address import ClientAddresses, parse_trusted_proxies
@@ -37,6 +37,8 @@ _START_BYTES = 512
 _REQUEST_LINE = re.compile(rb"[\r\n]*([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([^ \r\n]+) HTTP/1\.[01]\r?\n")
 # Trailers are not used, but the parser keeps them until they end.
 _TRAILER_BYTES = 16 * 1024
+# The fast path waits so long for the rest of a body; aiohttp's handler then reads it with the limits of slow bodies.
+_ARRIVAL_SECONDS = 0.05
 # Between two headers: colon, space, line end.
 _BETWEEN = 4
 
@@ -119,6 +121,8 @@ class BoundedProtocol(RequestHandler):
         "_head_start",
         "_head_timer",
         "_gave_up",
+        "_arriving",
+        "_arrival_timer",
         "_pending",
     )
 
@@ -139,13 +143,15 @@ class BoundedProtocol(RequestHandler):
         self._message: RawRequestMessage | None = None
         self._gave_up = False
         # A request on the fast path, which aiohttp knows nothing of.
+        self._arriving: Arriving | None = None
+        self._arrival_timer: asyncio.TimerHandle
         self._pending: Pending | None = None
 
     @property
     def is_idle(self) -> bool:
         """True if all responses are sent and the connection waits for a request, which may have arrived in part."""
-        waits = self._waiter is not None and not self._waiter.done() and self._pending is None
-        return waits and not self.writing_paused
+        waits = self._waiter is not None and not self._waiter.done()
+        return waits and self._pending is None and self._arriving is None and not self.writing_paused
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         try:
@@ -164,6 +170,7 @@ class BoundedProtocol(RequestHandler):
             self._server.connection_limiter.release(self._limit_key, self)
             self._limit_key = None
         self._end_head()
+        self._end_arrival()
         self._end_backlog()
         super().connection_lost(exc)
 
@@ -254,18 +261,41 @@ class BoundedProtocol(RequestHandler):
         waiter = self._waiter
         if not self._messages or waiter is None or waiter.done() or self._pending is not None:
             return
-        if not self._begin_fast():
+        message, payload = self._messages[0]
+        arriving = self._arriving
+        if arriving is None and not (
+            isinstance(message, _ErrInfo) or self.writing_paused or self._parser is None
+        ):
+            arriving = self._server.fast_path.accept_head(message, payload)
+        if arriving is None or payload.exception() is not None:
+            self._leave_fast_path()
+        elif payload.is_eof():
+            pending = self._server.fast_path.begin(arriving, payload)
+            if pending is None:
+                self._leave_fast_path()
+            else:
+                self._wait_for_log(pending)
+        elif self._arriving is None:
+            self._arriving = arriving
+            self._arrival_timer = self._loop.call_later(_ARRIVAL_SECONDS, self._leave_fast_path)
+
+    def _end_arrival(self) -> None:
+        if self._arriving is not None:
+            self._arriving = None
+            self._arrival_timer.cancel()
+
+    def _leave_fast_path(self) -> None:
+        """Let aiohttp handle the next request."""
+        self._end_arrival()
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
-    def _begin_fast(self) -> bool:
-        message, payload = self._messages[0]
-        if isinstance(message, _ErrInfo) or self.writing_paused or self._parser is None:
-            return False
-        pending = self._server.fast_path.begin(message, payload)
-        if pending is None:
-            return False
+    def _wait_for_log(self, pending: Pending) -> None:
+        self._end_arrival()
         # As aiohttp's `start` does.
         self._messages.popleft()
+        assert self._parser is not None
         self._parser.message_consumed()
         self._server.requests_count += 1
         self._request_in_progress = True
@@ -273,7 +303,12 @@ class BoundedProtocol(RequestHandler):
         pending.begun.durable.add_done_callback(self._end_fast)
         if self._buffer_paused and len(self._messages) <= self._msg_queue_resume_size:
             self._resume_reading_if_drained()
-        return True
+
+    def _process_keepalive(self) -> None:
+        if self._pending is not None or self._arriving is not None:
+            # aiohttp would take the connection for idle, and close it.
+            self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
+        super()._process_keepalive()
 
     def _end_fast(self, _durable: "asyncio.Future[None]") -> None:
         """Respond, and begin the next request."""

@@ -3,9 +3,11 @@
 import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from aiohttp import hdrs, web
+from multidict import CIMultiDictProxy
 
 from ingest_edge.admission import Admission
 from ingest_edge.authenticate import authenticate, authenticate_now
@@ -14,9 +16,20 @@ from ingest_edge.body_budget import BodyBudgets, BodyLease
 from ingest_edge.limits import Limits
 from ingest_edge.metrics import EdgeMetrics
 from pipeline_contracts.credentials import CredentialKind
-from pipeline_contracts.errors import LogFull, StorageUnavailable, Unavailable
+from pipeline_contracts.errors import (
+    LogFull,
+    PayloadTooLarge,
+    Problem,
+    RecordTooLarge,
+    StorageUnavailable,
+    Unavailable,
+)
 from storage_backends.event_log.interface import EventLog
 from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
+
+_CODINGS = ("identity", "gzip", "deflate", "zstd")
+_USUAL_MS = 1000
+_MAX_ACCOUNTS = 10_000
 
 
 @dataclass(slots=True)
@@ -29,16 +42,36 @@ class Intake:
     limits: Limits
     budgets: BodyBudgets
     metrics: EdgeMetrics
+    _usual_until: dict[str, int] = field(default_factory=dict)
 
     async def authenticate(self, request: web.BaseRequest, kind: CredentialKind, now_ms: int) -> KeyEntry:
         """Return the request's key. Raises `InvalidCredential` and `Unavailable`."""
         return await authenticate(request.headers.get(hdrs.AUTHORIZATION), kind, self.directory, now_ms)
 
-    def authenticate_now(
-        self, authorization: str | None, kind: CredentialKind, now_ms: int
-    ) -> KeyEntry | None:
-        """Return the valid key of this header; None if it is not valid, or has to be looked up."""
-        return authenticate_now(authorization, kind, self.directory, now_ms)
+    def accept_head_now(self, headers: "CIMultiDictProxy[str]", now_ms: int) -> "AcceptedHead | None":
+        """Check the head of a request for the fast path. None if its key is invalid or has to be looked up, if its
+        content coding is an uncommon one, or if a request of the account was just refused."""
+        coding = headers.get(hdrs.CONTENT_ENCODING, "identity")
+        if coding not in _CODINGS:
+            return None
+        key = authenticate_now(
+            headers.get(hdrs.AUTHORIZATION), CredentialKind.INGEST_KEY, self.directory, now_ms
+        )
+        if key is None or now_ms < self._usual_until.get(key.account_id, 0):
+            return None
+        return AcceptedHead(key, coding, now_ms) if self.admission.may_take_now(key.account_id) else None
+
+    def prefer_usual_path(self, account_id: str) -> None:
+        """For a second, let the account's requests take the usual path: what is refused would be decoded twice."""
+        if len(self._usual_until) >= _MAX_ACCOUNTS:
+            self._usual_until.clear()
+        self._usual_until[account_id] = now_ms() + _USUAL_MS
+
+    def unpack_now(self, sent: bytes, coding: str, limits: Limits) -> bytes | None:
+        """Return the decompressed body; None if it is too large. Raises what `read` raises for broken ones."""
+        if len(sent) > limits.body_bytes:
+            return None
+        return decompress(sent, coding, limits.decompressed_bytes)
 
     async def read(self, request: web.BaseRequest, limits: Limits, lease: BodyLease) -> bytes:
         """Return the decompressed body. The headers are checked before the body is read.
@@ -86,9 +119,12 @@ class Intake:
         storing = Storing(self, key.account_id, records, lease, headers)
         try:
             storing.durable = self.log.append(topic, log_key, meta, body)
-        except StorageUnavailable:
+        except BaseException as error:
             storing.give_up()
-            return None
+            if isinstance(error, StorageUnavailable):
+                self.prefer_usual_path(key.account_id)
+                return None
+            raise
         return storing
 
     async def append(self, topic: str, log_key: bytes, meta: bytes, body: bytes) -> None:
@@ -96,7 +132,16 @@ class Intake:
         try:
             await self.log.append(topic, log_key, meta, body)
         except StorageUnavailable as error:
-            raise _unavailable(error) from error
+            raise _refusal(error) from error
+
+
+class AcceptedHead(NamedTuple):
+    """The head of a request on the fast path."""
+
+    key: KeyEntry
+    coding: str
+    """The content coding of the body."""
+    received_ms: int
 
 
 class Storing:
@@ -120,7 +165,7 @@ class Storing:
         """Count the record, once `durable` is done. Raises `Unavailable` if it may not be durable."""
         if (error := self.durable.exception()) is not None:
             self.give_up()
-            raise _unavailable(error) from error
+            raise _refusal(error) from error
         self._lease.release()
         self._intake.metrics.events_accepted += self._records
 
@@ -130,7 +175,11 @@ class Storing:
         self._intake.admission.refund(self._account_id, self._records)
 
 
-def _unavailable(error: BaseException) -> Unavailable:
+def _refusal(error: BaseException) -> Problem:
+    if isinstance(error, RecordTooLarge):
+        return PayloadTooLarge(
+            "The brokers take no record of this size. Send smaller batches; the operator can raise max.message.bytes."
+        )
     if isinstance(error, LogFull):
         return Unavailable("The event log is full. Nothing was stored; send it again.", retry_after=5)
     return Unavailable("The event log cannot be written. Send the same request again.")

@@ -418,6 +418,10 @@ class LogFull(StorageUnavailable):
     """The event log has reached its size limit. Space becomes free as the consumers catch up."""
 
 
+class RecordTooLarge(StorageUnavailable):
+    """The brokers take no record of this size. Nothing was stored; a retry would not help."""
+
+
 class InsertTooLate(StorageUnavailable):
     """The column store refused an insert because its deadline had passed. Nothing was stored."""
 

@@ -34,9 +34,12 @@ def decode_meta(data: bytes) -> BatchMeta:
     return _meta_decoder.decode(data)
 
 
-@dataclass(frozen=True, slots=True)
-class LogRecord:
-    """One record, as a consumer reads it from the log."""
+class LogRecord(msgspec.Struct, frozen=True, gc=False):
+    """One record, as a consumer reads it from the log.
+
+    A struct, because a chunk has up to 50,000 of them: it takes a seventh of the time of a frozen data class to make,
+    and the garbage collector does not visit it.
+    """
 
     offset: int
     key: bytes

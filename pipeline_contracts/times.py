@@ -1,6 +1,7 @@
 """Convert times: datetimes, milliseconds since 1970, and text as in responses and rows (UTC, RFC 3339, `Z`)."""
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 DAY_MS: Final = 86_400_000
@@ -33,6 +34,17 @@ def format_optional_time(moment: datetime | None) -> str | None:
 def from_epoch_ms(milliseconds: int) -> datetime:
     """Return the UTC time this many milliseconds after 1970."""
     return _EPOCH + milliseconds * _MILLISECOND
+
+
+def format_epoch_ms(milliseconds: int) -> str:
+    """Write a time as `format_time` does, from milliseconds since 1970. The records of a second share most of it."""
+    second, rest = divmod(milliseconds, 1000)
+    return f"{_format_second(second)}.{rest:03d}Z"
+
+
+@lru_cache(64)
+def _format_second(second: int) -> str:
+    return from_epoch_ms(1000 * second).isoformat(timespec="seconds").removesuffix("+00:00")
 
 
 def to_epoch_ms(moment: datetime) -> int:

@@ -1,7 +1,6 @@
 """Which of these events are stored already?"""
 
 from collections.abc import Sequence
-from uuid import UUID
 
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_sql
@@ -13,19 +12,19 @@ _BATCH = 2000
 
 
 async def stored_events(
-    store: ColumnStore, sites: Sequence[int], ids: Sequence[UUID], log: str, from_offset: int
-) -> dict[tuple[int, int], int]:
-    """Return {(site, event's UUID as a number): time of receipt in milliseconds since 1970} of the events that were
-    stored in the last four days, except those from records of `log` from `from_offset` on. Raises
+    store: ColumnStore, sites: Sequence[int], ids: Sequence[bytes], log: str, from_offset: int
+) -> dict[tuple[int, bytes], int]:
+    """Return {(site, event's ID): time of receipt in milliseconds since 1970} of the events that were stored in the
+    last four days, except those from records of `log` from `from_offset` on. IDs are UUIDs as 16 bytes. Raises
     `StorageUnavailable`."""
     found = {}
     for begin in range(0, len(ids), _BATCH):
         parameters = {
             "sites": list(sites),
-            "ids": list(ids[begin : begin + _BATCH]),
+            "ids": [identity.hex() for identity in ids[begin : begin + _BATCH]],
             "log": log,
             "from_offset": from_offset,
         }
         for site_id, event_id, received_ms in (await store.query(_SQL, parameters)).rows:
-            found[site_id, event_id.int] = received_ms
+            found[site_id, event_id.bytes] = received_ms
     return found

@@ -1,27 +1,28 @@
 """The transform of collected page views and events: one row per event, with its visit; repeated events are dropped."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
+from typing import NamedTuple
 
 import msgspec
 
 from analytics_queries.visits.stored_events import stored_events
 from analytics_queries.visits.stored_visits import stored_visits
 from consumers.chunk import Chunk, ChunkRows, DeadRecord, RowsOnly
-from consumers.transforms.pageview_rows import dropped_rows, encode_record_rows, id_row, pageview_row
-from consumers.transforms.weight import month_of_receipt, weigh
-from consumers.visits import MAX_PAUSE_MS, Key, Visit, Visits
-from pipeline_contracts import topics
-from pipeline_contracts.collected import (
-    Collected,
-    CollectedEvent,
-    CollectMeta,
-    decode_collect_meta,
-    decode_collected,
-    decode_dropped,
+from consumers.transforms.pageview_rows import (
+    ReceivedEvent,
+    decode_received,
+    dropped_rows,
+    encode_record_rows,
+    id_row,
+    pageview_row,
 )
+from consumers.transforms.weight import month_of_receipt, weigh
+from consumers.visits import MAX_PAUSE_MS, Visit, Visits
+from pipeline_contracts import topics
+from pipeline_contracts.collected import CollectMeta, decode_collect_meta, decode_dropped
 from pipeline_contracts.records import LogRecord
 from storage_backends.column_store.interface import ColumnStore
 
@@ -34,6 +35,9 @@ _DUPLICATE_WINDOW_MS = 48 * 3_600_000
 # Visits with an event within this time, by time of receipt, are kept in memory; older ones are read from the store.
 _RETAIN_MS = 2 * 3_600_000
 _PRUNE_INTERVAL_MS = 10 * 60_000
+# Events that are decoded and made into rows together. As many as one query of `stored_events` looks up; their objects
+# fit into the processor's cache, unlike those of a whole chunk.
+_SLICE_EVENTS = 2000
 
 
 @dataclass(slots=True)
@@ -47,11 +51,20 @@ class _Partition:
     visits: Visits = field(default_factory=Visits)
 
 
-@dataclass(slots=True)
-class _Batch:
+class _Head(msgspec.Struct, gc=False):
+    """A record of events whose value is not decoded yet."""
+
     record: LogRecord
     meta: CollectMeta
-    collected: Collected
+
+
+class _Batch(msgspec.Struct, gc=False):
+    """The events of one record."""
+
+    offset: int
+    meta: CollectMeta
+    country: str
+    events: list[ReceivedEvent]
 
 
 class PageviewsTopic(RowsOnly):
@@ -67,38 +80,29 @@ class PageviewsTopic(RowsOnly):
 
     async def make_rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
         result = ChunkRows()
-        batches = _decode_batches(chunk, result)
-        if not batches:
+        heads = _decode_heads(chunk, result)
+        if not heads:
             return result
-        stored_ms = await _find_stored_events(chunk, batches, store)
-        visits = (await self._prepare_partition(chunk, batches, store)).visits
-        await self._load_old_visits(chunk, batches, store)
-        rows, ids = result.tables.setdefault(PAGEVIEWS, []), result.tables.setdefault(IDS, [])
-        for batch in batches:
-            new_events = [event for event in batch.collected.events if _is_new(batch.meta, event, stored_ms)]
-            result.duplicates += len(batch.collected.events) - len(new_events)
-            if new_events:
-                event_rows = [
-                    pageview_row(
-                        batch.meta,
-                        batch.collected.country,
-                        event,
-                        _assign_visit(visits, batch.meta, event),
-                        chunk.log,
-                        batch.record.offset,
-                    )
-                    for event in new_events
-                ]
-                rows.append(encode_record_rows(batch.record.offset, event_rows))
-                ids.append(encode_record_rows(batch.record.offset, [id_row(row) for row in event_rows]))
+        partition = await self._prepare_partition(chunk, heads, store)
+        received_ms: dict[tuple[int, bytes], int] = {}
+        slices, are_old_loaded = _decode_slices(heads, result), False
+        while (batches := next(slices, None)) is not None:
+            if not are_old_loaded and _find_old(partition, batches).keys:
+                # One look-up for the whole chunk, because it reads a day or more of the table.
+                rest = list(slices)
+                slices, are_old_loaded = iter(rest), True
+                await _load_old_visits(partition, chunk, list(chain(batches, *rest)), store)
+            for identity, stored_ms in (await _find_stored_events(chunk, batches, store)).items():
+                received_ms.setdefault(identity, stored_ms)
+            _add_rows(result, chunk.log, batches, received_ms, partition.visits)
         return result
 
     async def _prepare_partition(
-        self, chunk: Chunk, batches: Sequence[_Batch], store: ColumnStore
+        self, chunk: Chunk, heads: Sequence[_Head], store: ColumnStore
     ) -> _Partition:
         """Return the partition's state before the chunk."""
         partition = self._partitions.get(chunk.log)
-        received_ms = min(batch.meta.received_ms for batch in batches)
+        received_ms = min(head.meta.received_ms for head in heads)
         if partition is not None and partition.end == chunk.start:
             # The previous chunk is stored.
             partition.visits.begin_chunk()
@@ -115,63 +119,125 @@ class PageviewsTopic(RowsOnly):
         partition.start, partition.end = chunk.start, chunk.end
         return partition
 
-    async def _load_old_visits(self, chunk: Chunk, batches: Sequence[_Batch], store: ColumnStore) -> None:
-        """Load the visits that late events, and sessions that continue after a long pause, may join."""
-        partition = self._partitions[chunk.log]
-        old_keys: set[int] = set()
-        oldest_ms = partition.horizon_ms
-        for event in chain.from_iterable(batch.collected.events for batch in batches):
-            if event.session or event.occurred_ms - MAX_PAUSE_MS < partition.horizon_ms:
+
+class _Old(NamedTuple):
+    """The keys of visits that may have begun before those in memory, and since when."""
+
+    keys: set[int]
+    since_ms: int
+
+
+def _find_old(partition: _Partition, batches: Sequence[_Batch]) -> _Old:
+    """Return what late events, and sessions that continue after a long pause, may join."""
+    old_keys: set[int] = set()
+    oldest_ms = partition.horizon_ms
+    late_before_ms = oldest_ms + MAX_PAUSE_MS
+    for batch in batches:
+        for event in batch.events:
+            if event.session or event.occurred_ms < late_before_ms:
                 old_keys.add(event.session or event.visitor)
                 if event.previous_day_hash:
                     old_keys.add(event.previous_day_hash)
                 oldest_ms = min(oldest_ms, event.occurred_ms - MAX_PAUSE_MS)
-        if old_keys:
-            await _load_visits(partition, chunk, store, oldest_ms, sorted(old_keys))
+    return _Old(old_keys, oldest_ms)
 
 
-def _decode_batches(chunk: Chunk, result: ChunkRows) -> list[_Batch]:
-    """Return the batches of the chunk; add dead records and rows of dropped events to `result`."""
-    batches = []
+async def _load_old_visits(
+    partition: _Partition, chunk: Chunk, batches: Sequence[_Batch], store: ColumnStore
+) -> None:
+    old = _find_old(partition, batches)
+    await _load_visits(partition, chunk, store, old.since_ms, sorted(old.keys))
+
+
+def _decode_heads(chunk: Chunk, result: ChunkRows) -> list[_Head]:
+    """Return the records of events; add dead records and rows of dropped events to `result`."""
+    heads = []
     for record in chunk.records:
         try:
             meta = decode_collect_meta(record.meta)
-            if meta.kind == "dropped":
-                lines = dropped_rows(meta, decode_dropped(record.value), chunk.log, record.offset)
-                result.tables.setdefault(DROPPED, []).append(lines)
-            else:
-                batches.append(_Batch(record, meta, decode_collected(record.value)))
+            if meta.kind == "events":
+                heads.append(_Head(record, meta))
+                continue
+            lines = dropped_rows(meta, decode_dropped(record.value), chunk.log, record.offset)
         except msgspec.DecodeError as error:
-            result.dead.append(DeadRecord(record, f"The record cannot be read: {error}"))
-    return batches
+            result.dead.append(_unreadable(record, error))
+        else:
+            result.tables.setdefault(DROPPED, []).append(lines)
+    return heads
+
+
+def _decode_slices(heads: Sequence[_Head], result: ChunkRows) -> Iterator[list[_Batch]]:
+    """Yield the batches of the records, about `_SLICE_EVENTS` events at a time; add dead records to `result`."""
+    batches: list[_Batch] = []
+    number = 0
+    for head in heads:
+        record = head.record
+        try:
+            received = decode_received(record.value)
+        except msgspec.DecodeError as error:
+            result.dead.append(_unreadable(record, error))
+            continue
+        batches.append(_Batch(record.offset, head.meta, received.country, received.events))
+        number += len(received.events)
+        if number >= _SLICE_EVENTS:
+            yield batches
+            batches, number = [], 0
+    if batches:
+        yield batches
+
+
+def _unreadable(record: LogRecord, error: msgspec.DecodeError) -> DeadRecord:
+    return DeadRecord(record, f"The record cannot be read: {error}")
 
 
 async def _find_stored_events(
     chunk: Chunk, batches: Sequence[_Batch], store: ColumnStore
-) -> dict[tuple[int, int], int]:
-    ids = [event.id for batch in batches for event in batch.collected.events]
+) -> dict[tuple[int, bytes], int]:
     return await stored_events(
         store,
         sorted({batch.meta.site_id for batch in batches}),
-        ids,
+        [event.id for batch in batches for event in batch.events],
         chunk.log,
         chunk.start,
     )
 
 
-def _is_new(meta: CollectMeta, event: CollectedEvent, stored_ms: dict[tuple[int, int], int]) -> bool:
-    identity = (meta.site_id, event.id.int)
-    first_ms = stored_ms.get(identity)
-    if first_ms is not None and meta.received_ms - first_ms <= _DUPLICATE_WINDOW_MS:
-        return False
-    stored_ms[identity] = meta.received_ms
-    return True
+def _add_rows(
+    result: ChunkRows,
+    log: str,
+    batches: Sequence[_Batch],
+    received_ms: dict[tuple[int, bytes], int],
+    visits: Visits,
+) -> None:
+    """Add the rows of the events that are not stored yet. `received_ms` has the time of receipt of stored events."""
+    rows, ids = result.tables.setdefault(PAGEVIEWS, []), result.tables.setdefault(IDS, [])
+    for batch in batches:
+        meta, offset, country = batch.meta, batch.offset, batch.country
+        site_id, batch_ms = meta.site_id, meta.received_ms
+        received_at = batch_ms / 1000
+        event_rows = []
+        for event in batch.events:
+            identity = (site_id, event.id)
+            first_ms = received_ms.get(identity)
+            if first_ms is not None and batch_ms - first_ms <= _DUPLICATE_WINDOW_MS:
+                result.duplicates += 1
+                continue
+            received_ms[identity] = batch_ms
+            visit = _assign_visit(visits, site_id, event)
+            event_rows.append(pageview_row(site_id, received_at, country, event, visit, log, offset))
+        if event_rows:
+            rows.append(encode_record_rows(offset, event_rows))
+            ids.append(encode_record_rows(offset, [id_row(row) for row in event_rows]))
 
 
-def _assign_visit(visits: Visits, meta: CollectMeta, event: CollectedEvent) -> Visit:
-    key: Key = (meta.site_id, event.session or event.visitor)
-    previous_key = (meta.site_id, event.previous_day_hash) if event.previous_day_hash else None
-    return visits.assign(key, previous_key, event.occurred_ms, is_session=event.session != 0)
+def _assign_visit(visits: Visits, site_id: int, event: ReceivedEvent) -> Visit:
+    session, previous_day_hash = event.session, event.previous_day_hash
+    return visits.assign(
+        (site_id, session or event.visitor),
+        (site_id, previous_day_hash) if previous_day_hash else None,
+        event.occurred_ms,
+        is_session=session != 0,
+    )
 
 
 async def _load_visits(

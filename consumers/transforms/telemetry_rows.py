@@ -8,27 +8,35 @@ from msgspec import UNSET, Raw, UnsetType
 
 from pipeline_contracts.records import BatchMeta
 from pipeline_contracts.telemetry import TelemetryEvent
-from pipeline_contracts.times import EARLIEST, MAX_AHEAD, format_time, from_epoch_ms
+from pipeline_contracts.times import EARLIEST, MAX_AHEAD, format_epoch_ms, from_epoch_ms
 
 
 class TelemetryRow(TelemetryEvent, gc=False, omit_defaults=True):
     """An event with the metadata from the edge, in the column names of the table.
 
-    The added members accept any JSON, because a client may send a member of the same name; each is overwritten.
+    The added members accept any JSON, because a client may send a member of the same name; each is overwritten. The
+    decoder skips other members that a client sends.
     """
 
     # The edge has checked that these are objects or null.
     attributes: Raw | UnsetType = UNSET  # type: ignore[assignment]
     payload: Raw | UnsetType = UNSET  # type: ignore[assignment]
     account_id: Any = msgspec.field(default=None)
-    project_id: Any = msgspec.field(default=None)
-    environment_id: Any = msgspec.field(default=None)
-    receipt_id: Any = msgspec.field(default=None)
-    batch_id: Any = msgspec.field(default=None)
+    """Also carries the other columns that all rows of the batch share."""
     position: Any = msgspec.field(default=None)
-    received_at: Any = msgspec.field(default=None)
-    log: Any = msgspec.field(default=None)
-    log_offset: Any = msgspec.field(default=None)
+
+
+class _Shared(msgspec.Struct, gc=False):
+    """The columns that all rows of a batch share."""
+
+    account_id: str
+    project_id: str
+    environment_id: str
+    receipt_id: str
+    batch_id: str
+    received_at: str
+    log: str
+    log_offset: int
 
 
 class _RowBatch(msgspec.Struct, gc=False):
@@ -36,7 +44,9 @@ class _RowBatch(msgspec.Struct, gc=False):
 
 
 _decode = msgspec.json.Decoder(_RowBatch).decode
+_encode = msgspec.json.Encoder().encode
 _encode_lines = msgspec.json.Encoder().encode_lines
+_BEGIN = b'{"account_id":'
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +66,32 @@ def telemetry_rows(body: bytes, meta: BatchMeta, receipt: str, log: str, offset:
     """
     events = _decode(body).events
     received = from_epoch_ms(meta.received_ms)
-    received_at = format_time(received)
+    shared = _shared_columns(meta, receipt, log, offset)
     latest = received + MAX_AHEAD
     clamped = 0
     for position, row in enumerate(events):
-        row.account_id = meta.account_id
-        row.project_id = meta.project_id
-        row.environment_id = meta.environment_id
-        row.receipt_id = receipt
-        row.batch_id = meta.batch_id
+        row.account_id = shared
         row.position = position
-        row.received_at = received_at
-        row.log = log
-        row.log_offset = offset
         time = row.timestamp
         if time is None:
             row.timestamp = received
-        elif time > latest or time < EARLIEST:
+        elif not EARLIEST <= time <= latest:
             row.timestamp = received
             clamped += 1
     return TelemetryRows(_encode_lines(events), len(events), clamped)
+
+
+def _shared_columns(meta: BatchMeta, receipt: str, log: str, offset: int) -> Raw:
+    """Return the shared columns as JSON: the value of `account_id`, followed by the other members. A row with this as
+    its `account_id` is encoded with all of them, at the cost of a copy."""
+    columns = _Shared(
+        meta.account_id,
+        meta.project_id,
+        meta.environment_id,
+        receipt,
+        meta.batch_id,
+        format_epoch_ms(meta.received_ms),
+        log,
+        offset,
+    )
+    return Raw(_encode(columns)[len(_BEGIN) : -1])

@@ -13,7 +13,7 @@ from consumers.transforms.telemetry_rows import telemetry_rows
 from consumers.transforms.weight import weigh
 from pipeline_contracts import topics
 from pipeline_contracts.records import BatchMeta, LogRecord, decode_meta
-from pipeline_contracts.times import format_time, from_epoch_ms
+from pipeline_contracts.times import format_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
 
 EVENTS = "pharos.telemetry_events"
@@ -114,7 +114,7 @@ def _receipt(
         outcome=outcome,
         received=meta.events,
         clamped=clamped,
-        received_at=format_time(from_epoch_ms(meta.received_ms)),
+        received_at=format_epoch_ms(meta.received_ms),
         errors=errors or [],
         log=log,
         log_offset=record.offset,

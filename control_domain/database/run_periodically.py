@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from control_domain.database.changes import Changes
+
 Errors = tuple[type[Exception], ...]
 
 
@@ -21,27 +23,35 @@ async def run_periodically(
     transient: Errors = (SQLAlchemyError,),
     wake: asyncio.Event | None = None,
     after_fault: float = 0.0,
+    changes: Changes | None = None,
 ) -> None:
     """Call `function` now, then `every` seconds or as soon as `wake` is set, until `stop` is set.
 
     An iteration is never interrupted. Who sets `stop` must also set `wake`. `transient` errors mean that an engine is
     unreachable: they are logged as `outage`, once until the next iteration succeeds. Any other error is logged as
     `fault` with its traceback, and the loop continues after at least `after_fault` seconds: one bad row must not block
-    the others.
+    the others. With `changes`, an iteration is left out while they show none, unless `wake` is set.
     """
     is_unreachable = False
     while not stop.is_set():
         pause = every
+        is_due = changes is None or changes.is_due()
         if wake is not None:
+            is_due |= wake.is_set()
             wake.clear()
         try:
-            await function()
-            is_unreachable = False
+            if is_due:
+                await function()
+                is_unreachable = False
         except transient as error:
+            if changes is not None:
+                changes.repeat()
             if not is_unreachable:
                 logger.warning("%s: %s", outage, error)
             is_unreachable = True
         except Exception:
+            if changes is not None:
+                changes.repeat()
             logger.exception(fault)
             pause = max(every, after_fault)
         with contextlib.suppress(TimeoutError):

@@ -24,6 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import SQLAlchemyError
 
+from control_domain.database.changes import Changes
 from control_domain.database.clock import database_now
 from control_domain.database.engine import Sessions
 from control_domain.deployments.new_commits import describe_fault, encode_new_commits
@@ -86,6 +87,7 @@ class CommitLookups:
         self._sessions = sessions
         self._holder = holder
         self._check = check
+        self._changes = Changes(sessions)
         self._is_failure_logged = False
         self._running: dict[asyncio.Task[None], CommitLookup] = {}
         self._claimed: dict[int, datetime] = {}
@@ -103,18 +105,24 @@ class CommitLookups:
 
     async def _poll(self) -> float:
         """Start the due look-ups, and return the number of seconds until the next poll."""
+        # An ended look-up makes room for another one.
+        if not self._changes.is_due() and not self._running:
+            return _POLL_SECONDS
         try:
             await self.start_due()
             self._is_failure_logged = False
         except DatabaseRefused:
             # The deployer logs the reason.
+            self._changes.repeat()
             return _POLL_SECONDS
         except SQLAlchemyError as error:
+            self._changes.repeat()
             if not self._is_failure_logged:
                 logger.warning("the commits to look up cannot be read from the database: %s", error)
             self._is_failure_logged = True
         except Exception:
             # One bad row must not end the look-ups of all others.
+            self._changes.repeat()
             logger.exception("the commits to look up could not be read")
             return _FAILED_SECONDS
         return _POLL_SECONDS

@@ -3,24 +3,27 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import msgspec
 from aiohttp import hdrs, web
+from multidict import CIMultiDictProxy
 
 from ingest_edge.accelerator import Accelerator
 from ingest_edge.body import check_content_type
-from ingest_edge.intake import Intake, now_ms
+from ingest_edge.fast_path import Answer, Begin, Begun, Complete
+from ingest_edge.intake import AcceptedHead, Intake, now_ms
 from ingest_edge.limits import Limits
 from ingest_edge.otlp import measure_json
 from ingest_edge.otlp.accelerated import CountRecords, json_counters, protobuf_counters
 from ingest_edge.otlp.decode import Decoded, Decoder, nested_too_deeply
 from ingest_edge.otlp.expansion import check_expansion
-from ingest_edge.otlp.status import PROTOBUF, WANTS_PROTOBUF, success_response
+from ingest_edge.otlp.status import JSON, PROTOBUF, WANTS_PROTOBUF, refuse, success_body
 from ingest_edge.otlp.validate_records import Verdict, validate_logs, validate_metrics, validate_traces
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind
-from pipeline_contracts.errors import MethodNotAllowed, NotFound, UnsupportedMediaType
+from pipeline_contracts.errors import MethodNotAllowed, NotFound, Problem, UnsupportedMediaType
 from pipeline_contracts.otlp.logs import LogsRequest
 from pipeline_contracts.otlp.metrics import MetricsRequest
 from pipeline_contracts.otlp.records import Coding, OtlpMeta, encode_otlp_meta
@@ -123,23 +126,79 @@ class AcceptOtlp:
         lease = intake.budgets.telemetry.lease(key.account_id)
         try:
             body = await intake.read(request, limits, lease)
-            count = (self._protobuf_counters if in_protobuf else self._json_counters).get(path)
-            if count is not None and (records := count(body)) is not None:
-                verdict = Verdict(accepted=records)
-            elif in_protobuf:
-                verdict = self._protobuf.validate(path, body, limits)
-            else:
-                decoded = signal.decoder.decode_sent(body)
-                if isinstance(decoded, msgspec.DecodeError):
-                    decoded = await self._repair(signal.decoder, body, decoded, limits)
+            verdict = self._judge(path, body, in_protobuf=in_protobuf)
+            if isinstance(verdict, msgspec.DecodeError):
+                decoded = await self._repair(signal.decoder, body, verdict, limits)
                 verdict, body = _validate_json(signal, decoded, limits)
-            coding: Coding = "protobuf" if in_protobuf else "json"
-            headers = await self._store(key, signal.topic, coding, verdict, body, received_ms)
+            headers: Mapping[str, str] = {}
+            if verdict.accepted:
+                meta = _meta(key, received_ms, verdict, in_protobuf=in_protobuf)
+                # Requests need no order: all consumers can share an environment.
+                headers = await intake.store(key, verdict.accepted, signal.topic, b"", meta, body)
         finally:
             lease.release()
+        answer = self._success(path, verdict, headers, in_protobuf=in_protobuf)
+        return web.Response(body=answer.body, headers=headers, content_type=answer.content_type)
+
+    def begins(self) -> Mapping[str, Begin]:
+        """Return the same without waiting, as far as that is possible, by path: see `fast_path`."""
+        return {path: partial(self._begin, path) for path in _SIGNALS}
+
+    def _begin(self, path: str, headers: "CIMultiDictProxy[str]") -> Complete | None:
+        received_ms = now_ms()
+        content_type = headers.get(hdrs.CONTENT_TYPE)
+        in_protobuf = self.protobuf and content_type == PROTOBUF
+        if not in_protobuf and content_type != JSON:
+            return None
+        head = self.intake.accept_head_now(headers, received_ms)
+        return None if head is None else partial(self._complete, path, in_protobuf, head)
+
+    def _complete(self, path: str, in_protobuf: bool, head: AcceptedHead, sent: bytes) -> Begun | None:
+        key, coding, received_ms = head
+        limits = self._protobuf_limits if in_protobuf else self.intake.limits
+        try:
+            body = self.intake.unpack_now(sent, coding, limits)
+            if body is None:
+                return None
+            verdict = self._judge(path, body, in_protobuf=in_protobuf)
+            if isinstance(verdict, msgspec.DecodeError) or not verdict.accepted:
+                # A repair, or nothing to store.
+                self.intake.prefer_usual_path(key.account_id)
+                return None
+            meta = _meta(key, received_ms, verdict, in_protobuf=in_protobuf)
+            answer = self._success(path, verdict, {}, in_protobuf=in_protobuf)
+            topic = _SIGNALS[path].topic
+            storing = self.intake.store_now(key, verdict.accepted, topic, b"", meta, body)
+        except Problem:
+            self.intake.prefer_usual_path(key.account_id)
+            return None
+        if storing is None:
+            return None
+        answer = answer._replace(headers=storing.headers)
+        return Begun(storing.durable, storing.finish, answer, partial(refuse, in_protobuf=in_protobuf))
+
+    def _judge(self, path: str, body: bytes, *, in_protobuf: bool) -> "Verdict | msgspec.DecodeError":
+        """Return the verdict on a body; the error if it can perhaps be repaired. Raises `Problem`."""
+        counters = self._protobuf_counters if in_protobuf else self._json_counters
+        count = counters.get(path)
+        if count is not None and (records := count(body)) is not None:
+            return Verdict(accepted=records)
         if in_protobuf:
-            return self._protobuf.success_response(path, verdict, headers)  # type: ignore[no-any-return]
-        return success_response(signal.rejected_name, verdict.rejections, verdict.reasons, headers)
+            return self._protobuf.validate(path, body, self._protobuf_limits)  # type: ignore[no-any-return]
+        signal = _SIGNALS[path]
+        decoded = signal.decoder.decode_sent(body)
+        if isinstance(decoded, msgspec.DecodeError):
+            return decoded
+        verdict, _ = _validate_json(signal, decoded, self.intake.limits)
+        return verdict
+
+    def _success(
+        self, path: str, verdict: Verdict, headers: Mapping[str, str], *, in_protobuf: bool
+    ) -> Answer:
+        if in_protobuf:
+            return Answer(200, PROTOBUF, headers, self._protobuf.success_body(path, verdict))
+        name = _SIGNALS[path].rejected_name
+        return Answer(200, JSON, headers, success_body(name, verdict.rejections, verdict.reasons))
 
     async def _repair(
         self, decoder: Decoder, body: bytes, refused: msgspec.DecodeError, limits: Limits
@@ -151,29 +210,21 @@ class AcceptOtlp:
         async with self._repairs:
             return await asyncio.to_thread(decoder.decode_repaired, body, refused, limits)
 
-    async def _store(
-        self, key: KeyEntry, topic: str, coding: Coding, verdict: Verdict, body: bytes, received_ms: int
-    ) -> Mapping[str, str]:
-        if not verdict.accepted:
-            return {}
-        meta = OtlpMeta(
-            key.account_id,
-            key.project_id,
-            key.environment_id,
-            received_ms,
-            verdict.accepted,
-            coding,
-            tuple(verdict.rejected),
-        )
-        # Requests need no order: all consumers can share an environment.
-        return await self.intake.store(key, verdict.accepted, topic, b"", encode_otlp_meta(meta), body)
-
     def _is_protobuf(self, request: web.BaseRequest) -> bool:
         content_type = request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
         if not self.protobuf or content_type != PROTOBUF:
             return False
         request[WANTS_PROTOBUF] = True
         return True
+
+
+def _meta(key: KeyEntry, received_ms: int, verdict: Verdict, *, in_protobuf: bool) -> bytes:
+    coding: Coding = "protobuf" if in_protobuf else "json"
+    rejected = tuple(verdict.rejected)
+    meta = OtlpMeta(
+        key.account_id, key.project_id, key.environment_id, received_ms, verdict.accepted, coding, rejected
+    )
+    return encode_otlp_meta(meta)
 
 
 def _validate_json(signal: _Signal, decoded: Decoded, limits: Limits) -> tuple[Verdict, bytes]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from aiohttp import web
 from google.protobuf.message import DecodeError, Message
 from opentelemetry.proto.collector.logs.v1 import logs_service_pb2 as logs
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metrics
@@ -12,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces
 from ingest_edge.limits import Limits
 from ingest_edge.otlp import measure_protobuf
 from ingest_edge.otlp.expansion import check_expansion
-from ingest_edge.otlp.status import PROTOBUF, error_message
+from ingest_edge.otlp.status import error_message
 from ingest_edge.otlp.validate_records import MAX_GROUPS, NO_RECORDED_VALUE, Verdict
 from pipeline_contracts.errors import InvalidInput, PayloadTooLarge
 
@@ -41,15 +40,15 @@ def validate(path: str, body: bytes, limits: Limits) -> Verdict:
     return verdict
 
 
-def success_response(path: str, verdict: Verdict, headers: Mapping[str, str]) -> web.Response:
-    """Return the response to an accepted request: empty, or a partial success."""
+def success_body(path: str, verdict: Verdict) -> bytes:
+    """Return the body of the response to an accepted request: empty, or a partial success."""
     response_type, rejected_name = _RESPONSES[path]
     message = response_type()
     rejected = verdict.rejections
     if rejected:
         setattr(message.partial_success, rejected_name, rejected)
         message.partial_success.error_message = error_message(verdict.reasons, rejected)
-    return web.Response(body=message.SerializeToString(), headers=headers, content_type=PROTOBUF)
+    return message.SerializeToString()  # type: ignore[no-any-return]
 
 
 def _scope_groups(resources: Any, name: str) -> Iterator[Any]:

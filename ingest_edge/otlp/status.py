@@ -3,11 +3,10 @@
 A response has the request's content type (opentelemetry-proto, docs/specification.md, OTLP/HTTP response).
 """
 
-from collections.abc import Mapping
-
 import orjson
 from aiohttp import hdrs, web
 
+from ingest_edge.fast_path import Answer
 from pipeline_contracts.errors import Problem
 
 JSON = "application/json"
@@ -27,6 +26,12 @@ def status_response(request: web.BaseRequest, problem: Problem) -> web.Response:
     Senders retry only after 429, 502, 503 and 504, and drop the data otherwise. A slow body (408) and an internal error
     (500) therefore become 503, because a retry may succeed. An invalid body (422) becomes 400.
     """
+    status, content_type, headers, body = refuse(problem, in_protobuf=request.get(WANTS_PROTOBUF, False))
+    return web.Response(status=status, body=body, headers=headers, content_type=content_type)
+
+
+def refuse(problem: Problem, *, in_protobuf: bool) -> Answer:
+    """Return the refusal as `status_response` does."""
     status, headers = problem.status, problem.headers
     if status in (408, 500):
         status, headers = 503, {**headers, hdrs.RETRY_AFTER: "1"}
@@ -34,23 +39,17 @@ def status_response(request: web.BaseRequest, problem: Problem) -> web.Response:
         status = 400
     code = _CODES.get(status, _INVALID_ARGUMENT)
     message = problem.detail
-    if request.get(WANTS_PROTOBUF, False):
-        return web.Response(
-            status=status, body=_status_message(code, message), headers=headers, content_type=PROTOBUF
-        )
-    body = orjson.dumps({"code": code, "message": message})
-    return web.Response(status=status, body=body, headers=headers, content_type=JSON)
+    if in_protobuf:
+        return Answer(status, PROTOBUF, headers, _status_message(code, message))
+    return Answer(status, JSON, headers, orjson.dumps({"code": code, "message": message}))
 
 
-def success_response(
-    rejected_name: str, rejected: int, reasons: list[str], headers: Mapping[str, str]
-) -> web.Response:
+def success_body(rejected_name: str, rejected: int, reasons: list[str]) -> bytes:
     """Return `{}`, or the number of rejected records with reasons; 64-bit integers are strings."""
-    body = b"{}"
-    if rejected:
-        partial = {rejected_name: str(rejected), "errorMessage": error_message(reasons, rejected)}
-        body = orjson.dumps({"partialSuccess": partial})
-    return web.Response(body=body, headers=headers, content_type=JSON)
+    if not rejected:
+        return b"{}"
+    partial = {rejected_name: str(rejected), "errorMessage": error_message(reasons, rejected)}
+    return orjson.dumps({"partialSuccess": partial})
 
 
 def error_message(reasons: list[str], rejected: int) -> str:

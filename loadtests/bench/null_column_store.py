@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from storage_backends.column_store.interface import QueryResult
+from storage_backends.column_store.interface import Lines, QueryResult
 
 # More rows than any record has: the record counts as stored.
 _ALL_ROWS = 2**31
@@ -18,7 +18,7 @@ class NullColumnStore:
         """Rows inserted, by table."""
         self._tokens: set[str] = set()
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
+    async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:
         self.rows[table] = self.rows.get(table, 0) + rows
         self._tokens.add(token)
 
@@ -29,10 +29,9 @@ class NullColumnStore:
         if "past_last" in values:
             first, past_last = values["first"], values["past_last"]
             table = f"{values['database']}.{values['table']}"
-            if f"{values['log']}/{first}-{past_last}/{table}" in self._tokens:
-                return QueryResult(
-                    ("log_offset", "rows"), [[offset, _ALL_ROWS] for offset in range(first, past_last)]
-                )
+            is_stored = f"{values['log']}/{first}-{past_last}/{table}" in self._tokens
+            offsets = list(range(first, past_last)) if is_stored else []
+            return QueryResult(("offsets", "rows"), [[offsets, [_ALL_ROWS] * len(offsets)]])
         return QueryResult((), [])
 
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:

@@ -14,6 +14,7 @@ from typing import Literal
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from control_domain.database.changes import Changes
 from control_domain.database.engine import Sessions
 from control_domain.database.run_periodically import run_periodically
 from control_domain.sealing import SealingKeys
@@ -101,6 +102,7 @@ class DeliveryWorker:
                 outage="notifications wait for the database",
                 fault="due notifications could not be sent",
                 wake=self._wake,
+                changes=Changes(self._sessions),
             )
         finally:
             await self._finish()

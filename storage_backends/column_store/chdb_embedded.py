@@ -19,12 +19,13 @@ import clickhouse_connect
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
 from pipeline_contracts.errors import StorageUnavailable
+from storage_backends.column_store.bound_values import bound_values
 from storage_backends.column_store.chdb_operator_queries import query_once
 from storage_backends.column_store.engine_threads import run_shielded
 from storage_backends.column_store.fault_codes import insert_fault, query_fault
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS, one_block
-from storage_backends.column_store.interface import ColumnStore, QueryResult
-from storage_backends.column_store.plain_values import to_plain
+from storage_backends.column_store.interface import ColumnStore, Lines, QueryResult, bytes_of
+from storage_backends.column_store.plain_values import plain_rows
 
 T = TypeVar("T")
 
@@ -67,9 +68,10 @@ class ChdbColumnStore:
         self._others.append(handles)
         return _SameStore(self, handles)
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
-        if rows > MAX_ROWS or len(lines) > MAX_BYTES:
-            raise ValueError(f"{rows} rows, {len(lines)} bytes: more than one block holds")
+    async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:
+        size = bytes_of(lines)
+        if rows > MAX_ROWS or size > MAX_BYTES:
+            raise ValueError(f"{rows} rows, {size} bytes: more than one block holds")
 
         def run() -> None:
             self._writer.raw_insert(
@@ -140,7 +142,7 @@ class _SameStore:
         self.query = handles.query
         self.command = handles.command
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
+    async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:
         await self._store.insert(table, lines, rows, token, before)
 
     async def close(self) -> None:
@@ -162,16 +164,16 @@ class _Handles:
     async def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> QueryResult:
         def run() -> QueryResult:
             with self._reader() as reader:
-                result = reader.query(sql, parameters=dict(parameters or {}))
+                result = reader.query(sql, parameters=bound_values(parameters))
             return QueryResult(
-                tuple(result.column_names), [[to_plain(v) for v in row] for row in result.result_rows]
+                tuple(result.column_names), plain_rows(result.result_rows, result.column_types)
             )
 
         return await self._checked(self._reading, run)
 
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         def run() -> None:
-            self._commander.command(sql, parameters=dict(parameters or {}))
+            self._commander.command(sql, parameters=bound_values(parameters))
 
         await self._checked(self._commanding, run)
 

@@ -17,6 +17,7 @@ from clickhouse_connect import common
 from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 
 from pipeline_contracts.errors import StorageUnavailable
+from storage_backends.column_store.bound_values import bound_values
 from storage_backends.column_store.engine_threads import run_shielded
 from storage_backends.column_store.fault_codes import (
     fault_code,
@@ -25,8 +26,8 @@ from storage_backends.column_store.fault_codes import (
     query_fault,
 )
 from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS, one_block
-from storage_backends.column_store.interface import QueryResult
-from storage_backends.column_store.plain_values import to_plain
+from storage_backends.column_store.interface import Lines, QueryResult, bytes_of
+from storage_backends.column_store.plain_values import plain_rows
 
 T = TypeVar("T")
 
@@ -52,9 +53,10 @@ class ClickHouseServer:
         self._reading = ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="clickhouse-query")
         self._closed = False
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
-        if rows > MAX_ROWS or len(lines) > MAX_BYTES:
-            raise ValueError(f"{rows} rows, {len(lines)} bytes: more than one block holds")
+    async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:
+        size = bytes_of(lines)
+        if rows > MAX_ROWS or size > MAX_BYTES:
+            raise ValueError(f"{rows} rows, {size} bytes: more than one block holds")
         settings = {
             name: value
             for name, value in one_block(token, before).items()
@@ -72,7 +74,7 @@ class ClickHouseServer:
             self._client.command(
                 # The table name is a constant of the code.
                 f"INSERT INTO {table} FORMAT JSONEachRow",
-                data=zstd.compress(lines, level=_LEVEL),
+                data=_compress(lines),
                 settings=settings,
                 transport_settings={"Content-Encoding": "zstd"},
             )
@@ -87,10 +89,10 @@ class ClickHouseServer:
     async def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> QueryResult:
         def run() -> QueryResult:
             result = self._client.query(
-                sql, parameters=dict(parameters or {}), settings=self._read_settings()
+                sql, parameters=bound_values(parameters), settings=self._read_settings()
             )
             return QueryResult(
-                tuple(result.column_names), [[to_plain(v) for v in row] for row in result.result_rows]
+                tuple(result.column_names), plain_rows(result.result_rows, result.column_types)
             )
 
         return await self._checked(run)
@@ -109,7 +111,7 @@ class ClickHouseServer:
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         try:
             await self._run_shielded(
-                self._inserting, lambda: self._client.command(sql, parameters=dict(parameters or {}))
+                self._inserting, lambda: self._client.command(sql, parameters=bound_values(parameters))
             )
         except (ClickHouseError, OSError) as error:
             raise StorageUnavailable(f"The statement failed: {error}") from error
@@ -156,6 +158,13 @@ def check_address(url: str) -> SplitResult:
         # Without the address, which may contain a password.
         raise ValueError("The address of ClickHouse begins with http:// or https:// and names a host.")
     return parts
+
+
+def _compress(lines: Lines) -> bytes:
+    if isinstance(lines, bytes):
+        return zstd.compress(lines, level=_LEVEL)
+    compressor = zstd.ZstdCompressor(level=_LEVEL)
+    return b"".join([*map(compressor.compress, lines), compressor.flush()])
 
 
 async def open_clickhouse_server(

@@ -17,10 +17,19 @@ class QueryResult:
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
+Lines = bytes | Sequence[bytes]
+"""JSON objects, each ended by a newline: in one piece, or in pieces to send one after the other."""
+
+
+def bytes_of(lines: Lines) -> int:
+    """Return the number of bytes of all pieces."""
+    return len(lines) if isinstance(lines, bytes) else sum(map(len, lines))
+
+
 class ColumnStore(Protocol):
     """ClickHouse, as a server or in this process."""
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
+    async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:
         """Insert `rows` rows, one JSON object per line, as one block: all of them or none. A second insert with the
         same token into the same table is dropped. `before` is a deadline in seconds since 1970 by the store's clock: an
         insert that takes effect later is refused as a whole; 0: no deadline.

@@ -1,14 +1,36 @@
 """Conversion of the driver's values to those of the interface."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+# Types whose values may be times.
+_TIMES = ("DateTime", "Dynamic", "Variant", "JSON")
 
-def to_plain(value: Any) -> Any:
-    """Return the value with naive times, also those in arrays, made aware in UTC: the driver omits the zone of columns
-    in UTC."""
-    if isinstance(value, datetime) and value.tzinfo is None:
-        return value.replace(tzinfo=UTC)
+
+def plain_rows(rows: Sequence[Sequence[Any]], column_types: Sequence[Any]) -> list[list[Any]]:
+    """Return the rows with naive times, also those in arrays, made aware in UTC: the driver omits the zone of columns
+    in UTC. `column_types` are the driver's types of the columns; other columns than those of times are not visited."""
+    times = [
+        index
+        for index, column_type in enumerate(column_types)
+        if any(name in column_type.name for name in _TIMES)
+    ]
+    if not times:
+        return list(map(list, rows))
+    return [_with_aware_times(row, times) for row in rows]
+
+
+def _with_aware_times(row: Sequence[Any], times: Sequence[int]) -> list[Any]:
+    values = list(row)
+    for index in times:
+        values[index] = _to_aware(values[index])
+    return values
+
+
+def _to_aware(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
     if isinstance(value, list):
-        return [to_plain(member) for member in value]
+        return [_to_aware(member) for member in value]
     return value

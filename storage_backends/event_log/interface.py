@@ -35,6 +35,9 @@ class EventLog(Protocol):
 class LogConsumer(Protocol):
     """The reading side: one consumer of one group on one topic."""
 
+    claim_seconds: float
+    """Interval of claims: how soon the consumer must learn that the log has reassigned partitions."""
+
     @property
     def log_id(self) -> str:
         """ID of this log's history, unique among all histories: (log ID, partition, offset) always identifies the same

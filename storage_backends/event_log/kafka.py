@@ -5,28 +5,24 @@ batch carries as many records as came in meanwhile: under load a produce request
 """
 
 import asyncio
-import itertools
 import logging
 import time
-import zlib
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from aiokafka.errors import KafkaError
-from aiokafka.structs import TopicPartition
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
 
-from pipeline_contracts.errors import LogFull, StorageUnavailable
+from pipeline_contracts.errors import LogFull, RecordTooLarge, StorageUnavailable
 from storage_backends.end_task import end_task
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_producer import KafkaProducer, PendingBatch
 from storage_backends.event_log.kafka_start import start_client
+from storage_backends.event_log.kafka_targets import Targets
 from storage_backends.event_log.kafka_topic_ids import TopicDescription, describe_topics
 from storage_backends.event_log.kafka_topics import read_topics
 
 logger = logging.getLogger(__name__)
 
-# Bytes of records without a key, before compression, after which another partition gets the next ones.
-_FULL_ENOUGH_BYTES = 128 * 1024
 _FIRST_PAUSE = 0.2
 _MAX_PAUSE = 5.0
 # A batch that waits longer than this makes the edge unready, before its requests time out.
@@ -49,11 +45,7 @@ class KafkaEventLog:
         self._loop = asyncio.get_running_loop()
         self._producer: KafkaProducer | None = None
         self._described: Mapping[str, TopicDescription] = {}
-        # Targets by topic and partition.
-        self._targets: dict[str, list[TopicPartition]] = {}
-        # The newest batch of records without a key, by topic.
-        self._newest: dict[str, PendingBatch] = {}
-        self._turns = itertools.count()
+        self._targets = Targets({})
         # Batches whose appends wait, the oldest first.
         self._unacknowledged: dict[PendingBatch, None] = {}
         self._expiry: asyncio.TimerHandle | None = None
@@ -74,9 +66,10 @@ class KafkaEventLog:
         size = len(value) + len(meta) + len(key) + 64
         if self._buffered + size > self._buffer_bytes and self._buffered:
             raise LogFull("Too much waits for the brokers.")
-        batch = self._producer.append(self._choose_target(topic, key), key, meta, value)
+        target = self._targets.choose(self._producer, topic, key)
+        batch = self._producer.append(target, key, meta, value)
         if not key:
-            self._newest[topic] = batch
+            self._targets.note_newest(topic, batch)
         if not batch.size:
             self._unacknowledged[batch] = None
             if self._expiry is None:
@@ -84,16 +77,6 @@ class KafkaEventLog:
         batch.size += size
         self._buffered += size
         return batch.done
-
-    def _choose_target(self, topic: str, key: bytes) -> TopicPartition:
-        targets = self._targets[topic]
-        if key:
-            return targets[zlib.crc32(key) % len(targets)]
-        # Any partition will do: fill a batch before the next partition gets one.
-        newest = self._newest.get(topic)
-        if newest is not None and newest.encoded is None and newest.size < _FULL_ENOUGH_BYTES:
-            return newest.target
-        return targets[next(self._turns) % len(targets)]
 
     def stalled_reason(self) -> str | None:
         if self._producer is None:
@@ -150,9 +133,8 @@ class KafkaEventLog:
                 batch.done.set_result(None)
             else:
                 self._give_up(batch, failure)
-        if failure is not None and not (isinstance(failure, KafkaError) and failure.retriable):
-            # The brokers saw a gap in this producer's sequence numbers, or refuse its batches: connect again.
-            self._reconnect(producer, f"lost the brokers ({type(failure).__name__})")
+        if producer.failure is not None:
+            self._reconnect(producer, f"lost the brokers ({producer.failure})")
 
     def _expire(self) -> None:
         """Give up the appends that have waited for the whole timeout."""
@@ -174,10 +156,14 @@ class KafkaEventLog:
         topic, partition = batch.target
         count = batch.records.count
         logger.warning("%s/%d: %d records are not acknowledged: %r", topic, partition, count, failure)
-        batch.done.set_exception(StorageUnavailable("The brokers do not acknowledge."))
+        if isinstance(failure, MessageSizeTooLargeError | RecordListTooLargeError):
+            refusal: StorageUnavailable = RecordTooLarge("The brokers refuse a record of this size.")
+        else:
+            refusal = StorageUnavailable("The brokers do not acknowledge.")
+            self._gave_up_at = time.monotonic()
+        batch.done.set_exception(refusal)
         # Marks the exception as retrieved: no task may wait any more, and the failure is logged above.
         batch.done.exception()
-        self._gave_up_at = time.monotonic()
 
     async def _watch(self) -> None:
         """Watch for topics that are recreated or deleted, and connect again if the topics have changed."""
@@ -185,6 +171,9 @@ class KafkaEventLog:
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             if (producer := self._producer) is None:
+                continue
+            if (failure := producer.find_failure()) is not None:
+                self._reconnect(producer, f"connects again because {failure}")
                 continue
             try:
                 described = await describe_topics(producer.client, self._topics, self._timeout)
@@ -194,20 +183,28 @@ class KafkaEventLog:
             changed = [topic for topic in described if described[topic] != self._described.get(topic)]
             if changed or missing >= _MISSING_CHECKS:
                 missing = 0
-                affected = changed or [topic for topic in self._topics if topic not in described]
-                logger.error(
-                    "Kafka: the topic %s was recreated or deleted by hand. Connecting again; run `pharos migrate` to "
-                    "make topics with the right settings.",
-                    affected[0],
-                )
+                self._explain_change(described, changed)
                 self._reconnect(producer, "connects again because its topics changed")
+
+    def _explain_change(self, described: Mapping[str, TopicDescription], changed: Sequence[str]) -> None:
+        before = [self._described.get(topic) for topic in changed]
+        ids = [None if known is None else known.topic_id for known in before]
+        if changed and ids == [described[topic].topic_id for topic in changed]:
+            count = described[changed[0]].partitions
+            logger.warning("Kafka: the topic %s has %d partitions now. Connecting again.", changed[0], count)
+            return
+        affected = changed or [topic for topic in self._topics if topic not in described]
+        logger.error(
+            "Kafka: the topic %s was recreated or deleted by hand. Connecting again; run `pharos migrate` to "
+            "make topics with the right settings.",
+            affected[0],
+        )
 
     def _reconnect(self, failed: KafkaProducer, reason: str) -> None:
         if self._producer is None or self._producer is not failed or self._closing:
             return
         self._producer = None
         self._unavailable_reason = reason
-        self._newest.clear()
         # In the background: it waits for batches whose partition may be gone, and other topics must not wait.
         retiring = self._loop.create_task(self._retire(failed), name="old kafka producer")
         self._retiring.add(retiring)
@@ -220,9 +217,14 @@ class KafkaEventLog:
         while True:
             try:
                 producer = await self._new_producer()
-            except (KafkaError, StorageUnavailable, OSError, TimeoutError, ValueError) as error:
-                self._unavailable_reason = f"cannot be reached ({error})"
-                logger.warning("Kafka: %s; retrying in %.1f s", error, pause)
+            except Exception as error:
+                # aiokafka also raises errors of other kinds, such as for brokers of unknown versions.
+                reason = str(error) or type(error).__name__
+                self._unavailable_reason = f"cannot be reached ({reason})"
+                is_usual = isinstance(
+                    error, KafkaError | StorageUnavailable | OSError | TimeoutError | ValueError
+                )
+                logger.warning("Kafka: %s; retrying in %.1f s", reason, pause, exc_info=not is_usual)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _MAX_PAUSE)
             else:
@@ -234,10 +236,7 @@ class KafkaEventLog:
         producer = KafkaProducer(self._connection, self._timeout, self._finish)
         await start_client(partial(producer.start, self._topics), producer.close, self._timeout)
         self._described = described
-        self._targets = {
-            topic: [TopicPartition(topic, number) for number in range(found.partitions)]
-            for topic, found in described.items()
-        }
+        self._targets = Targets(described)
         return producer
 
 

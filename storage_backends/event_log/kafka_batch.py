@@ -86,7 +86,6 @@ class RecordBatch:
         """Return the bytes for a produce request, once: then the records are dropped. `sequence`: the sequence number
         of the first record."""
         records = b"".join(self._parts)
-        self._parts.clear()
         compressed = self._compressor.compress(records, zstd.ZstdCompressor.FLUSH_FRAME)
         is_smaller = len(compressed) < len(records)
         last = self.count - 1
@@ -97,4 +96,5 @@ class RecordBatch:
         )
         body = about + (compressed if is_smaller else records)
         head = _HEAD.pack(0, len(body) + _HEAD.size - _UNCOUNTED, -1, _FORMAT, google_crc32c.value(body))
+        self._parts.clear()
         return head + body

@@ -41,6 +41,8 @@ _STUCK_SECONDS = 5.0
 class KafkaLogConsumer:
     """Connects at the first claim. Different partitions may be read concurrently."""
 
+    claim_seconds = 0.5
+
     def __init__(
         self, connection: KafkaConnection, group: str, topic: str, *, session_seconds: float = 10.0
     ) -> None:

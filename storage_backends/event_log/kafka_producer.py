@@ -15,10 +15,14 @@ from typing import Any
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import (
     DuplicateSequenceNumber,
+    InvalidTimestampError,
     KafkaConnectionError,
     KafkaError,
+    MessageSizeTooLargeError,
     NoError,
+    RecordListTooLargeError,
     RequestTimedOutError,
+    TopicAuthorizationFailedError,
     for_code,
 )
 from aiokafka.protocol.transaction import InitProducerIdRequest
@@ -42,6 +46,16 @@ _TIMER_SECONDS = 0.001
 _RETRY_SECONDS = 0.1
 _CLOSE_SECONDS = 1.0
 _SEQUENCE_NUMBERS = 2**31
+# A broker that takes longer for a request gets no records that may go elsewhere.
+_SLOW_SECONDS = 0.25
+# With these errors the broker has appended nothing, so that the sequence numbers can be used again. But not after an
+# attempt that may have succeeded: another batch with its numbers would count as its repetition, and be lost.
+_NOTHING_APPENDED = (
+    InvalidTimestampError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+    TopicAuthorizationFailedError,
+)
 
 
 class SharedFuture(asyncio.Future[None]):
@@ -54,7 +68,7 @@ class SharedFuture(asyncio.Future[None]):
 class PendingBatch:
     """Records of one partition that are sent together, until the brokers have acknowledged them."""
 
-    __slots__ = ("target", "records", "done", "size", "opened_at", "encoded", "_queue")
+    __slots__ = ("target", "records", "done", "size", "opened_at", "encoded", "is_repeated", "_queue")
 
     def __init__(self, target: TopicPartition, done: SharedFuture, queue: "deque[PendingBatch]") -> None:
         self.target = target
@@ -67,6 +81,8 @@ class PendingBatch:
         self.opened_at = time.monotonic()
         self.encoded: bytes | None = None
         """Set when it is sent for the first time. Every retry sends the same bytes, so the brokers store it once."""
+        self.is_repeated = False
+        """True if an earlier attempt may have stored it."""
 
     def withdraw(self) -> bool:
         """Never send it. False if it was sent already: the brokers may store it any time."""
@@ -95,6 +111,9 @@ Finished = Callable[["KafkaProducer", PendingBatch, Exception | None], None]
 class KafkaProducer:
     """One producer ID, on one event loop. `finished` gets each batch once: acknowledged, or with its error."""
 
+    failure: str | None = None
+    """Why this producer must be replaced; None while it works."""
+
     def __init__(self, connection: KafkaConnection, request_seconds: float, finished: Finished) -> None:
         """Raises what `KafkaConnection.client_options` raises."""
         self._loop = asyncio.get_running_loop()
@@ -105,15 +124,19 @@ class KafkaProducer:
         self._partitions: dict[TopicPartition, _Partition] = {}
         # Partitions with a batch, none of it in flight: the first one has waited for its turn the longest.
         self._waiting: dict[_Partition, None] = {}
-        self._busy_brokers: set[int] = set()
+        # The brokers that work on a request, and since when.
+        self._busy_brokers: dict[int, float] = {}
+        self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._requests: set[asyncio.Task[None]] = set()
 
     async def start(self, topics: Sequence[str]) -> None:
-        """Connect, and get a producer ID. Raises `KafkaError`."""
+        """Connect, and get a producer ID. Raises `KafkaError`; a cluster that does not assign one has the time of a
+        request."""
         await self.client.bootstrap()
         await self.client.set_topics(topics)
+        give_up_at = time.monotonic() + self._timeout_ms / 1000
         while True:
             node = self.client.get_random_node()
             answer = await self.client.send(node, InitProducerIdRequest(None, 0))
@@ -121,12 +144,13 @@ class KafkaProducer:
             if error is NoError:
                 self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
                 return
-            if not error.retriable:
+            if not error.retriable or time.monotonic() > give_up_at:
                 raise error
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def close(self) -> None:
         """Close the connections. Batches that are not acknowledged fail with `KafkaError`."""
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
         for request in self._requests:
@@ -154,8 +178,28 @@ class KafkaProducer:
         partition.batches.append(opened)
         return opened
 
+    def can_send(self, target: TopicPartition) -> bool:
+        """True if a record for this partition would probably be sent at once: choose another one otherwise."""
+        partition = self._partitions.get(target)
+        if partition is not None and partition.retry_at > time.monotonic():
+            return False
+        broker = self.client.cluster.leader_for_partition(target)
+        if broker is None or broker < 0:
+            return False
+        since = self._busy_brokers.get(broker)
+        return since is None or time.monotonic() - since < _SLOW_SECONDS
+
+    def find_failure(self) -> str | None:
+        """Return why this producer must be replaced; None while it works."""
+        if self.failure is None and self.client._sync_task is not None and self.client._sync_task.done():
+            # Without it, the leaders of partitions are never learned again.
+            self.failure = "a task of its client has ended"
+        return self.failure
+
     def _send_waiting(self) -> None:
         """Send what waits for a broker that is not busy, unless all of it may wait for more records."""
+        if self._is_closed:
+            return
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -205,15 +249,27 @@ class KafkaProducer:
             size += batch.size
             if size > _REQUEST_BYTES and sent:
                 break
-            if batch.encoded is None:
-                batch.encoded = batch.records.encode(self._producer_id, self._epoch, partition.sequence)
-                partition.sequence = (partition.sequence + batch.records.count) % _SEQUENCE_NUMBERS
             del self._waiting[partition]
+            try:
+                self._encode(partition, batch)
+            except Exception as failure:
+                # Out of memory, probably. The other partitions must not wait for this batch.
+                logger.exception("%s/%d: a batch cannot be encoded", *partition.target)
+                self._finish(partition, KafkaError(repr(failure)))
+                continue
             sent[partition.target] = partition
-        self._busy_brokers.add(broker)
+        if not sent:
+            self._wake_at(time.monotonic() + _RETRY_SECONDS)
+            return
+        self._busy_brokers[broker] = time.monotonic()
         request = self._loop.create_task(self._send(broker, sent))
         self._requests.add(request)
         request.add_done_callback(self._requests.discard)
+
+    def _encode(self, partition: _Partition, batch: PendingBatch) -> None:
+        if batch.encoded is None:
+            batch.encoded = batch.records.encode(self._producer_id, self._epoch, partition.sequence)
+            partition.sequence = (partition.sequence + batch.records.count) % _SEQUENCE_NUMBERS
 
     async def _send(self, broker: int, sent: dict[TopicPartition, _Partition]) -> None:
         """Send the first batch of each partition, and handle the response."""
@@ -225,10 +281,11 @@ class KafkaProducer:
         except KafkaError as failure:
             errors = [failure] * len(sent)
         except Exception as failure:
-            # It is unknown what the broker got. A broker that counted as busy for ever would stop its partitions.
-            logger.exception("a produce request failed")
+            # It is unknown what the broker got. uvloop raises `RuntimeError` for a connection that was just lost. A
+            # broker that counted as busy for ever would stop its partitions.
+            logger.warning("a produce request failed: %r", failure)
             errors = [KafkaConnectionError(repr(failure))] * len(sent)
-        self._busy_brokers.discard(broker)
+        del self._busy_brokers[broker]
         for partition, error in zip(sent.values(), errors, strict=True):
             self._handle(partition, error)
         self._send_waiting()
@@ -238,10 +295,28 @@ class KafkaProducer:
         # A broker that has the batch already has stored it, and its first response was lost.
         is_stored = error in (NoError, DuplicateSequenceNumber)
         if not is_stored and error.retriable:
+            partition.batches[0].is_repeated = True
             partition.retry_at = time.monotonic() + _RETRY_SECONDS
             self.client.force_metadata_update()
         else:
             failure = error() if isinstance(error, type) else error
-            self._finished(self, partition.batches.popleft(), None if is_stored else failure)
+            batch = partition.batches[0]
+            if isinstance(failure, _NOTHING_APPENDED) and not batch.is_repeated:
+                partition.sequence = (partition.sequence - batch.records.count) % _SEQUENCE_NUMBERS
+            elif not is_stored:
+                # The broker saw a gap in the sequence numbers, or the next batch would make one.
+                self.failure = type(failure).__name__
+            self._finish(partition, None if is_stored else failure)
+            return
+        self._waiting[partition] = None
+
+    def _finish(self, partition: _Partition, failure: KafkaError | None) -> None:
+        """Give the first batch of the partition back; the next one waits for its turn."""
+        batch = partition.batches.popleft()
         if partition.batches:
             self._waiting[partition] = None
+        try:
+            self._finished(self, batch, failure)
+        except Exception:
+            # The other batches of the response must be finished too.
+            logger.exception("the log could not finish a batch")

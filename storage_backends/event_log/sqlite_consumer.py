@@ -1,7 +1,6 @@
 """The consumer of the embedded event log."""
 
 import asyncio
-import contextlib
 import sqlite3
 
 from pipeline_contracts.records import LogRecord, Position
@@ -12,16 +11,23 @@ from storage_backends.event_log.sqlite_frames import remove_frames
 class SqliteLogConsumer:
     """The only consumer of a group on a topic of a `SqliteEventLog`. It removes records that all groups consumed."""
 
+    # Its one partition never moves.
+    claim_seconds = 5.0
+
     def __init__(self, log: SqliteEventLog, group: str, topic: str) -> None:
         self._log = log
         self._group = group
         self._topic = topic
+        self._empty_from = -1
+        """The offset from which there was no record at the last look, which no append has followed."""
 
     @property
     def log_id(self) -> str:
         return self._log.log_id
 
     async def claim(self) -> dict[int, Position]:
+        # Another process may have appended, to replay dead letters.
+        self._empty_from = -1
         row = await self._log.call(self._read_position)
         return {0: Position(row[0], row[1]) if row else Position(0)}
 
@@ -36,15 +42,27 @@ class SqliteLogConsumer:
         self, partition: int, start: int, end: int | None, max_bytes: int, wait: float
     ) -> list[LogRecord]:
         appended = self._log.appended_event(self._topic)
-        appended.clear()
-        records = await self._log.read_frames(self._topic, start, max_bytes)
+        records: list[LogRecord] = []
+        if appended.is_set() or start != self._empty_from:
+            records = await self._look(appended, start, max_bytes)
         if not records and wait > 0:
-            # An append by another process (a replay of dead letters) sets no event: read again after the timeout.
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(appended.wait(), wait)
-            records = await self._log.read_frames(self._topic, start, max_bytes)
+            try:
+                async with asyncio.timeout(wait):
+                    await appended.wait()
+            except TimeoutError:
+                return []
+            records = await self._look(appended, start, max_bytes)
         if end is not None:
             records = [record for record in records if record.offset < end]
+        return records
+
+    async def _look(self, appended: asyncio.Event, start: int, max_bytes: int) -> list[LogRecord]:
+        appended.clear()
+        # Not kept while it looks: a look that finds records, or fails, proves nothing about the next one.
+        self._empty_from = -1
+        records = await self._log.read_frames(self._topic, start, max_bytes)
+        if not records:
+            self._empty_from = start
         return records
 
     async def commit(self, partition: int, position: Position) -> None:

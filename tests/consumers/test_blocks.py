@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from consumers import blocks
 from consumers.blocks import find_missing, split_into_blocks
@@ -71,8 +72,8 @@ _WHOLE = RecordRows(7, b'{"a":\n1}\n{"a":\n2}\n{"a":3}\n', 3)
         (_PIECE, {}, [_PIECE]),
         (_PIECE, {6: 99}, [_PIECE]),
         (_PIECE, {7: 10}, [_PIECE]),
-        (_PIECE, {7: 11}, [_PIECE._replace(first_row=11, lines=b"b\nc\n", rows=2)]),
-        (_PIECE, {7: 12}, [_PIECE._replace(first_row=12, lines=b"c\n", rows=1)]),
+        (_PIECE, {7: 11}, [replace(_PIECE, first_row=11, lines=b"b\nc\n", rows=2)]),
+        (_PIECE, {7: 12}, [replace(_PIECE, first_row=12, lines=b"c\n", rows=1)]),
         (_PIECE, {7: 13}, []),
         (_PIECE, {7: 99}, []),
         # Never inserted in parts: any stored row means all of them.

@@ -19,7 +19,7 @@ from consumers.loop import ConsumerLoop
 from consumers.metrics import ConsumerMetrics
 from pipeline_contracts.errors import InsertTooLate, PartitionLost
 from pipeline_contracts.records import LogRecord, Position
-from storage_backends.column_store.interface import QueryResult
+from storage_backends.column_store.interface import Lines, QueryResult
 
 _TABLES = ("pharos.first", "pharos.second")
 _STEPS = (
@@ -88,6 +88,8 @@ class _Consumer:
 
     # The log.
 
+    claim_seconds = 0.5
+
     async def claim(self) -> Mapping[int, Position]:
         if self.world.owner is self:
             return {0: self.world.position}
@@ -121,10 +123,11 @@ class _Consumer:
 
     # The store.
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
+    async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:
         await self.step(f"sending {table}")
         if before and self.world.now >= before:
             raise InsertTooLate("too late")
+        assert isinstance(lines, bytes)
         if token not in self.world.tokens:
             self.world.tokens.add(token)
             self.world.stored[table].update(int(line) for line in lines.split())
@@ -138,7 +141,7 @@ class _Consumer:
         bound = dict(parameters or {})
         stored = self.world.stored[f"{bound['database']}.{bound['table']}"]
         present = [n for n in range(bound["first"], bound["past_last"]) if stored[n]]
-        return QueryResult(("log_offset", "rows"), [[n, 1] for n in present])
+        return QueryResult(("offsets", "rows"), [[present, [1] * len(present)]])
 
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
         raise AssertionError("the loop runs no statements")

@@ -6,7 +6,7 @@ from typing import Any
 from consumers.insert_lease import LEASE_SECONDS, InsertLease, LeasedStore, StoreClock
 from pipeline_contracts.errors import InsertTooLate
 from pipeline_contracts.records import Position
-from storage_backends.column_store.interface import QueryResult
+from storage_backends.column_store.interface import Lines, QueryResult
 
 
 class _SlowStore:
@@ -18,7 +18,7 @@ class _SlowStore:
     def __init__(self) -> None:
         self._one = asyncio.Lock()
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
+    async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:
         async with self._one:
             await asyncio.sleep(0)
             self.now += LEASE_SECONDS / 3

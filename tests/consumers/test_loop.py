@@ -21,7 +21,7 @@ from pipeline_contracts import topics
 from pipeline_contracts.errors import RowsRefused, StorageUnavailable
 from pipeline_contracts.records import Position
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
-from storage_backends.column_store.interface import ColumnStore
+from storage_backends.column_store.interface import ColumnStore, Lines
 from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from tests.support.telemetry_records import RECEIVED_MS, append_batch
@@ -44,7 +44,7 @@ class FaultyStore:
         self.inserts: list[tuple[str, int, str]] = []
         self.refuse: Callable[[bytes], bool] = lambda lines: False
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
+    async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:
         self.inserts.append((table, rows, token))
         if self.before and (fault := self.before.pop(0)) is not None:
             raise fault

@@ -22,7 +22,7 @@ from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.monitors import INTAKE_KEY, MonitorMeta, make_intake_record
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
-from storage_backends.column_store.interface import ColumnStore
+from storage_backends.column_store.interface import ColumnStore, Lines
 from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from storage_backends.monitor_states.interface import Progress
@@ -33,7 +33,7 @@ from wiring.embedded.dead_letters import list_dead_letters
 class UnavailableColumnStore:
     """Every call fails, as with an unavailable server."""
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
+    async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:
         raise StorageUnavailable("away")
 
     async def query(self, sql: str, parameters: Any = None) -> Any:

@@ -5,8 +5,12 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
+from analytics_queries.visits.stored_visits import stored_visits
 from consumers.chunk import Chunk, ChunkRows
 from consumers.insert_chunk import insert_chunk
+from consumers.transforms import pageviews_topic
 from consumers.transforms.pageviews_topic import DROPPED, PAGEVIEWS, PageviewsTopic
 from pipeline_contracts.collected import CollectMeta, Dropped, encode_collected
 from pipeline_contracts.records import LogRecord
@@ -124,6 +128,38 @@ async def test_a_late_event_joins_a_visit_that_is_no_longer_in_memory(column_sto
     for record in records:
         await store(topic, chunk_of(f"late/{site_id}", [record]), column_store)
     assert await visits_of(column_store, site_id) == [[0, 2], [1]]
+
+
+async def test_old_visits_of_a_chunk_are_looked_up_once(
+    column_store: ChdbColumnStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site_id = next(_sites)
+    monkeypatch.setattr(pageviews_topic, "_SLICE_EVENTS", 1)
+    topic, log = PageviewsTopic(), f"late slices/{site_id}"
+    addresses = [f"203.0.113.{number}" for number in range(5)]
+    later_ms = _NOON_MS + 600 * _MINUTE_MS
+    late = format_time(from_epoch_ms(_NOON_MS + 10 * _MINUTE_MS))
+    traffic = [sent(_NOON_MS, address=address) for address in addresses]
+    traffic.append(sent(later_ms))
+    traffic += [
+        each
+        for address in addresses
+        for each in (sent(later_ms, address=address), sent(later_ms, address=address, occurred_at=late))
+    ]
+    records = make_records(site_id, (), traffic)
+    for first, last in ((0, 5), (5, 6)):
+        await store(topic, chunk_of(log, records[first:last]), column_store)
+    looked_up: list[Any] = []
+
+    async def count(*arguments: Any) -> Any:
+        looked_up.append(arguments)
+        return await stored_visits(*arguments)
+
+    monkeypatch.setattr(pageviews_topic, "stored_visits", count)
+    await store(topic, chunk_of(log, records[6:]), column_store)
+    assert len(looked_up) == 1
+    visits = await visits_of(column_store, site_id)
+    assert [offsets for offsets in visits if offsets[0] < 5] == [[n, 7 + 2 * n] for n in range(5)]
 
 
 async def test_a_session_continues_after_hours(column_store: ChdbColumnStore) -> None:

@@ -14,6 +14,7 @@ from consumers.transforms.telemetry_topic import EVENTS, RECEIPTS, TelemetryTopi
 from pipeline_contracts.records import Position
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
+from storage_backends.column_store.interface import Lines
 from storage_backends.event_log.interface import LogConsumer
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from tests.support.log_under_test import LogUnderTest, kafka_under_test, sqlite_under_test, wait_claimed
@@ -50,7 +51,7 @@ class _ExpiringStore:
         self._store = store
         self.query, self.command, self.close = store.query, store.command, store.close
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
+    async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:
         await self._store.insert(table, lines, rows, token, before)
         await self._store.command(f"OPTIMIZE TABLE {table} FINAL")
 

@@ -9,7 +9,7 @@ import pytest
 from consumers.insert_lease import LEASE_SECONDS, InsertLease, LeasedStore, StoreClock
 from pipeline_contracts.errors import InsertTooLate
 from pipeline_contracts.records import Position
-from storage_backends.column_store.interface import QueryResult
+from storage_backends.column_store.interface import Lines, QueryResult
 
 
 class _SlowStore:
@@ -21,7 +21,7 @@ class _SlowStore:
         self.inserts = 0
         self.leases: list[float] = []
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
+    async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:
         self.leases.append(before - self.now)
         self.now += self.seconds
         if self.now >= before:

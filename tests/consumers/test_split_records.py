@@ -22,7 +22,7 @@ from pipeline_contracts.otlp.records import OtlpMeta, encode_otlp_meta
 from pipeline_contracts.records import Position
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
-from storage_backends.column_store.interface import ColumnStore
+from storage_backends.column_store.interface import ColumnStore, Lines
 from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from tests.otlp.requests import attribute, logs, metrics
@@ -45,7 +45,7 @@ class FaultyStore:
         self.fail_after: int | None = None
         self.refuse: bytes | None = None
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
+    async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:
         number = len(self.tokens)
         self.tokens.append(token)
         self.sizes.append(len(lines))

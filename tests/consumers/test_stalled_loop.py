@@ -16,6 +16,7 @@ from consumers.transforms.telemetry_topic import TelemetryTopic
 from loadtests.bench.null_column_store import NullColumnStore
 from pipeline_contracts import topics
 from pipeline_contracts.records import LogRecord, Position
+from storage_backends.column_store.interface import Lines
 from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from tests.support.telemetry_records import append_batch
@@ -29,7 +30,7 @@ class HangingStore(NullColumnStore):
         self.asked = asyncio.Event()
         self.answered = asyncio.Event()
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
+    async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:
         self.asked.set()
         await self.answered.wait()
         await super().insert(table, lines, rows, token, before)

@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import select, update
 from sqlalchemy.exc import OperationalError
 
+from control_domain.database import changes
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.repositories import Repository
 from deployer.checkout import bounded_fetch, run_git
@@ -307,6 +308,7 @@ async def test_look_ups_continue_after_every_failure_and_an_outage_is_logged_onc
 ) -> None:
     monkeypatch.setattr(commit_lookups, "_POLL_SECONDS", 0.0)
     monkeypatch.setattr(commit_lookups, "_FAILED_SECONDS", 0.0)
+    monkeypatch.setattr(changes, "_UNCHANGED_SECONDS", 0.0)
     lookups = CommitLookups(platform.sessions, "test", _accept)
     faults: list[Exception | None] = [OperationalError("", {}, Exception("away"))] * 3
     faults += [None, OperationalError("", {}, Exception("away")), ValueError("a bad row"), None]

@@ -85,6 +85,18 @@ async def test_tokens_of_an_unstored_request_are_refunded() -> None:
     await admission.take("acc", 5000, LIMIT)
 
 
+@pytest.mark.parametrize("slice_seconds", [0.0, 1.0])
+async def test_refunded_tokens_are_spent_before_new_ones_are_leased(slice_seconds: float) -> None:
+    clock, limit = Clock(), RateLimit(rate=10, burst=1000)
+    admission = Admission(InProcessRateCounter(clock), slice_seconds=slice_seconds, clock=clock)
+    await admission.take("acc", 400, limit)
+    admission.refund("acc", 400)
+    await admission.take("acc", 401, limit)
+    await admission.take("acc", 599, limit)
+    with pytest.raises(RateLimited):
+        await admission.take("acc", 1, limit)
+
+
 async def test_edge_uses_its_share_while_the_counter_is_unreachable() -> None:
     clock = Clock()
     admission = make_admission(clock, edges=0)

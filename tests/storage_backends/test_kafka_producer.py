@@ -11,6 +11,7 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.structs import TopicPartition
 
 from storage_backends.event_log import kafka_producer
+from storage_backends.event_log.kafka_batch import RecordBatch
 from storage_backends.event_log.kafka_connection import KafkaConnection
 from storage_backends.event_log.kafka_produce import Produce, Produced
 from storage_backends.event_log.kafka_producer import KafkaProducer, PendingBatch
@@ -26,6 +27,7 @@ class Brokers:
         self.leaders: dict[TopicPartition, int | None] = {A: 1, B: 1, C: 2}
         self.cluster = SimpleNamespace(leader_for_partition=lambda target: self.leaders[target])
         self.metadata_updates = 0
+        self._sync_task: asyncio.Task[None] | None = None
         self.requests: asyncio.Queue[tuple[int, dict[TopicPartition, bytes], asyncio.Future[Any]]] = (
             asyncio.Queue()
         )
@@ -188,6 +190,121 @@ async def test_what_cannot_pass_fails_its_batch_only(
     assert isinstance(failure, KafkaError)
     assert not failure.retriable
     assert failures[stored] is None
+
+
+async def test_numbers_of_a_batch_that_was_never_stored_are_used_again(
+    producer: KafkaProducer, results: list[tuple[PendingBatch, Exception | None]]
+) -> None:
+    brokers: Brokers = producer.client
+    # Refused twice at the first attempt; then after one that may have succeeded, which leaves a gap.
+    answers: Sequence[tuple[Answer, ...]] = ((10,), (29,), (0,), (7, 29))
+    found = []
+    for tries in answers:
+        append(producer, A, b"1", b"2")
+        for answer in tries:
+            found.append(sequence((await brokers.take(answer))[1][A]))
+    await wait_until(lambda: len(results) == len(answers))
+    assert found == [0, 0, 0, 2, 2]
+    assert producer.failure == "TopicAuthorizationFailedError"
+    append(producer, A, b"3")
+    assert sequence((await brokers.take())[1][A]) == 4
+
+
+async def test_a_batch_that_cannot_be_encoded_stops_no_other_one(
+    producer: KafkaProducer,
+    results: list[tuple[PendingBatch, Exception | None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    brokers: Brokers = producer.client
+    encode = RecordBatch.encode
+
+    def fail(self: RecordBatch, *numbers: int) -> bytes:
+        monkeypatch.setattr(RecordBatch, "encode", encode)
+        raise MemoryError
+
+    monkeypatch.setattr(RecordBatch, "encode", fail)
+    (refused,), (stored,) = append(producer, A, b"a1"), append(producer, B, b"b1")
+    assert list((await brokers.take())[1]) == [B]
+    (later,) = append(producer, A, b"a2")
+    assert sequence((await brokers.take())[1][A]) == 0
+    await wait_until(lambda: len(results) == 3)
+    assert [(batch, failure is None) for batch, failure in results] == [
+        (refused, False),
+        (stored, True),
+        (later, True),
+    ]
+    assert producer.failure is None
+
+
+async def test_a_fault_of_the_log_stops_no_other_batch(
+    producer: KafkaProducer, results: list[tuple[PendingBatch, Exception | None]]
+) -> None:
+    brokers: Brokers = producer.client
+    note = producer._finished
+
+    def fail_once(*finished: Any) -> None:
+        producer._finished = note
+        raise KeyError("a fault")
+
+    producer._finished = fail_once
+    append(producer, A, b"a1")
+    append(producer, B, b"b1")
+    await brokers.take()
+    append(producer, A, b"a2")
+    await brokers.take()
+    await wait_until(lambda: len(results) == 2)
+
+
+async def test_records_may_go_elsewhere_than_to_a_partition_that_cannot_send(
+    producer: KafkaProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brokers: Brokers = producer.client
+    assert producer.can_send(A)
+    for unknown in (None, -1):
+        brokers.leaders[A] = unknown
+        assert not producer.can_send(A)
+    brokers.leaders[A] = 1
+    append(producer, B, b"b1")
+    await brokers.take(None)
+    assert producer.can_send(A)
+    monkeypatch.setattr(kafka_producer, "_SLOW_SECONDS", 0.0)
+    # The broker of A works on one request for too long.
+    assert [producer.can_send(A), producer.can_send(C)] == [False, True]
+    monkeypatch.setattr(kafka_producer, "_RETRY_SECONDS", 60.0)
+    brokers.last.set_result(Produced({B: 7}))
+    await wait_until(lambda: producer.can_send(A))
+    assert not producer.can_send(B)
+
+
+async def test_a_producer_whose_client_lost_a_task_must_be_replaced(producer: KafkaProducer) -> None:
+    brokers: Brokers = producer.client
+    brokers._sync_task = asyncio.create_task(asyncio.sleep(0))
+    assert producer.find_failure() is None
+    await brokers._sync_task
+    assert producer.find_failure() == "a task of its client has ended"
+
+
+async def test_a_cluster_that_assigns_no_producer_id_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_producer, "_RETRY_SECONDS", 0.001)
+
+    class Starting(Brokers):
+        async def bootstrap(self) -> None:
+            return None
+
+        async def set_topics(self, _topics: Sequence[str]) -> None:
+            return None
+
+        def get_random_node(self) -> int:
+            return 1
+
+        async def send(self, *_: Any) -> Any:
+            return SimpleNamespace(error_code=14)
+
+    made = KafkaProducer(KafkaConnection("127.0.0.1:1"), 0.02, lambda *_: None)
+    made.client = Starting()
+    with pytest.raises(KafkaError):
+        await asyncio.wait_for(made.start(["t"]), 10)
+    await made.close()
 
 
 async def test_a_partition_without_a_leader_waits_for_one(producer: KafkaProducer) -> None:

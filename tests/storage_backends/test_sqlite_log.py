@@ -148,3 +148,56 @@ async def test_a_commit_that_fails_in_the_middle_is_rolled_back(opened: Open) ->
         await log.call(write_and_fail)
     await log.append(TOPIC, b"k", b"", b"next")
     assert await values(log) == [b"kept", b"next"]
+
+
+async def test_a_record_that_arrived_during_a_read_is_read_again_at_once(opened: Open) -> None:
+    """The chunk may be full, and the record is read again for the next one: no further append follows."""
+    log = await opened()
+    reader = consumer(log)
+    assert await reader.read(0, 0, None, MB, 0) == []
+    reading = asyncio.create_task(reader.read(0, 0, None, MB, 60))
+    await asyncio.sleep(0)
+    await log.append(TOPIC, b"k", b"", b"v")
+    assert len(await reading) == 1
+    assert len(await reader.read(0, 0, None, MB, 0)) == 1
+
+
+async def test_after_a_failed_read_the_next_one_looks_again(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = await opened()
+    reader = consumer(log)
+    assert await reader.read(0, 0, None, MB, 0) == []
+    await log.append(TOPIC, b"k", b"", b"v")
+    with monkeypatch.context() as broken:
+
+        async def fail(*_: object) -> None:
+            raise StorageUnavailable("away")
+
+        broken.setattr(log, "read_frames", fail)
+        with pytest.raises(StorageUnavailable):
+            await reader.read(0, 0, None, MB, 0)
+    assert len(await reader.read(0, 0, None, MB, 0)) == 1
+
+
+async def test_an_unchanged_log_is_not_read_again_until_the_next_claim(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = await opened()
+    reader = consumer(log)
+    looks: list[int] = []
+    read = log.read_frames
+
+    async def count(topic: str, start: int, max_bytes: int) -> object:
+        looks.append(start)
+        return await read(topic, start, max_bytes)
+
+    monkeypatch.setattr(log, "read_frames", count)
+    for _ in range(3):
+        assert await reader.read(0, 0, None, MB, 0.001) == []
+    assert looks == [0]
+    await reader.claim()
+    assert await reader.read(0, 0, None, MB, 0) == []
+    await log.append(TOPIC, b"k", b"", b"v")
+    assert len(await reader.read(0, 0, None, MB, 0)) == 1
+    assert looks == [0, 0, 0]

@@ -14,7 +14,7 @@ from control_domain.tables.notifications import AlertEvent
 from control_workers.alert_scan.scan import AlertScan
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.times import to_epoch_ms
-from storage_backends.column_store.interface import ColumnStore, QueryResult
+from storage_backends.column_store.interface import ColumnStore, Lines, QueryResult
 from tests.support.accounts import Acme, make_acme
 
 
@@ -28,7 +28,7 @@ class FailingStore:
     has_receipts: bool = False
     """False: the receipts of other tests, which share the store, are not read."""
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
+    async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:
         await self.store.insert(table, lines, rows, token, before)
 
     async def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> QueryResult:

@@ -1,5 +1,6 @@
 """A configuration of eleven steps of every kind, the expected results, and parts that can be unavailable."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -81,6 +82,9 @@ class Directory(InProcessKeyDirectory):
 
 class Database:
     """Opens sessions, or fails like an unavailable database, `away` times."""
+
+    # Of no known engine: every poll is due.
+    kw: Mapping[str, Any] = {}
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from pipeline_contracts.errors import StorageUnavailable
-from storage_backends.column_store.interface import ColumnStore, QueryResult
+from storage_backends.column_store.interface import ColumnStore, Lines, QueryResult
 from wiring.processes.prerequisites import open_when_available
 
 
@@ -17,7 +17,7 @@ class ConnectingColumnStore:
         """Begin to open the store. Needs a running event loop."""
         self._opening = asyncio.create_task(open_when_available(open_store), name="column store")
 
-    async def insert(self, table: str, lines: bytes, rows: int, token: str, before: int = 0) -> None:
+    async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:
         await self._opened().insert(table, lines, rows, token, before)
 
     async def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> QueryResult:

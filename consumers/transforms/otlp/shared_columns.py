@@ -9,7 +9,7 @@ from msgspec import Raw
 from consumers.transforms.otlp.text_values import text_map
 from pipeline_contracts.otlp.records import OtlpMeta
 from pipeline_contracts.otlp.values import Resource, Scope
-from pipeline_contracts.times import format_time, from_epoch_ms
+from pipeline_contracts.times import format_epoch_ms
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ class RecordOrigin:
         self.meta = meta
         self.log = log
         self.offset = offset
-        self.received_at = format_time(from_epoch_ms(meta.received_ms))
+        self.received_at = format_epoch_ms(meta.received_ms)
 
     def shared_columns(
         self, resource_group: _ResourceGroup, scope_group: _ScopeGroup, *, dropped: bool = False

@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from consumers.chunk import Chunk, ChunkRows, DeadRecord, Piece, RecordRows, RowsOnly
 from consumers.deep_json import call_with_deeper_stack
@@ -88,7 +89,7 @@ class OtlpTopic(RowsOnly):
             for table, (parts, count) in buffered.tables.items():
                 rows = RecordRows(record.offset, b"".join(parts), count, is_splittable=True)
                 if buffered.is_over_limit:
-                    rows = rows._replace(lines=b"", generate=partial(self._regenerate, record, origin, table))
+                    rows = replace(rows, lines=b"", generate=partial(self._regenerate, record, origin, table))
                 result.tables.setdefault(table, []).append(rows)
         return result
 

@@ -223,7 +223,7 @@ class HeldEngine:
         self.begun.append(sql)
         if sql != "short":
             assert self.go_on.wait(60)
-        return SimpleNamespace(column_names=["sql"], result_rows=[[sql]])
+        return SimpleNamespace(column_names=["sql"], result_rows=[[sql]], column_types=())
 
     async def report(self, *queries: str) -> str:
         for sql in queries:
