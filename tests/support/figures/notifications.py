@@ -43,6 +43,8 @@ def _read_incident(incident: Mapping[str, Any]) -> Iterable[list[str]]:
 
 
 def _write_figure(value: float, unit: str) -> str:
+    if unit in ("ms", "s"):
+        return write_duration(value if unit == "ms" else value * 1000)
     return f"{write_local(value, 2)} {unit}".strip()
 
 
