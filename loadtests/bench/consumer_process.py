@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,26 +51,33 @@ _QUIET_SECONDS = 3.0
 
 
 async def _run(
-    folder: Path, events: int, batch_events: int, into: str, bootstrap: str | None, name: str, coding: Coding
+    folder: Path,
+    events: int,
+    batch_events: int,
+    into: str,
+    bootstrap: str | None,
+    name: str,
+    coding: Coding,
+    store_folder: Path,
+    site: int,
+    chunk_rows: int,
 ) -> None:
     async with AsyncExitStack() as exits:
         transform = TRANSFORMS[name]()
         log, reader = await _open_log(exits, folder, bootstrap, transform.topic)
-        store: ColumnStore = (
-            NullColumnStore() if into == "nothing" else await open_chdb(folder / "clickhouse")
-        )
+        store: ColumnStore = NullColumnStore() if into == "nothing" else await open_chdb(store_folder)
         exits.push_async_callback(store.close)
         await apply_schema(store)
         if name == "telemetry":
             await _fill(log, events, batch_events)
         elif name == "pageviews":
-            await _fill_pageviews(log, events)
+            await _fill_pageviews(log, events, site)
         else:
             await _fill_otlp(log, transform.topic, name, coding, events)
         gc.collect()
         gc.freeze()
         forget_peak(os.getpid())
-        await _consume(transform, log, reader, store, events)
+        await _consume(transform, log, reader, store, events, chunk_rows)
 
 
 async def _open_log(
@@ -117,14 +125,15 @@ async def _fill_otlp(log: EventLog, topic: str, signal: str, coding: Coding, rec
         )
 
 
-async def _fill_pageviews(log: EventLog, events: int) -> None:
+async def _fill_pageviews(log: EventLog, events: int, site: int) -> None:
     """One page view per request, as in most requests; four in a row for each visitor."""
     received_ms = time.time_ns() // 1_000_000
-    meta = encode_collected(CollectMeta(1, received_ms, 1))
+    meta = encode_collected(CollectMeta(site, received_ms, 1))
+    key = b"%d" % site
     for begin in range(0, events, _MAX_CONCURRENT * 100):
         bodies = collect_bodies(min(_MAX_CONCURRENT * 100, events - begin), 1, begin)
         values = collected_records(bodies, received_ms, begin)
-        await asyncio.gather(*(log.append(topics.PAGEVIEWS, b"1", meta, value) for value in values))
+        await asyncio.gather(*(log.append(topics.PAGEVIEWS, key, meta, value) for value in values))
 
 
 async def _append(log: EventLog, body: bytes, number: int, events: int) -> None:
@@ -157,9 +166,9 @@ class _ChunkTimes:
 
 
 async def _consume(
-    transform: Transform, log: EventLog, reader: LogConsumer, store: ColumnStore, events: int
+    transform: Transform, log: EventLog, reader: LogConsumer, store: ColumnStore, events: int, chunk_rows: int
 ) -> None:
-    settings = Settings()
+    settings = replace(Settings(), chunk_rows=chunk_rows)
     chunks = _ChunkTimes()
     loop = assemble_loop(settings, transform, consumer=reader, log=log, store=store, on_step=chunks)
     own = os.getpid()
@@ -218,7 +227,8 @@ async def _wait_for_merges(store: ColumnStore) -> None:
 
 def main() -> None:
     """Fill, consume, report, end. The argument is JSON: folder, events, batch_events, into, bootstrap or null; except
-    for telemetry also transform, and coding for OTLP."""
+    for telemetry also transform, and coding for OTLP. Optional: store_folder of an existing column store, the site of
+    page views, and chunk_rows, the most rows of an insert."""
     arguments: dict[str, Any] = json.loads(sys.argv[1])
     # As `pharos up` does.
     keep_freed_memory()
@@ -232,6 +242,9 @@ def main() -> None:
                 arguments["bootstrap"],
                 arguments.get("transform", "telemetry"),
                 arguments.get("coding", "json"),
+                Path(arguments.get("store_folder", Path(arguments["folder"]) / "clickhouse")),
+                arguments.get("site", 1),
+                arguments.get("chunk_rows", Settings().chunk_rows),
             )
         )
 
