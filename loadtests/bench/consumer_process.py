@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -61,6 +62,7 @@ async def _run(
     store_folder: Path,
     site: int,
     chunk_rows: int,
+    commands: Sequence[str],
 ) -> None:
     async with AsyncExitStack() as exits:
         transform = TRANSFORMS[name]()
@@ -68,6 +70,8 @@ async def _run(
         store: ColumnStore = NullColumnStore() if into == "nothing" else await open_chdb(store_folder)
         exits.push_async_callback(store.close)
         await apply_schema(store)
+        for command in commands:
+            await store.command(command)
         if name == "telemetry":
             await _fill(log, events, batch_events)
         elif name == "pageviews":
@@ -228,7 +232,7 @@ async def _wait_for_merges(store: ColumnStore) -> None:
 def main() -> None:
     """Fill, consume, report, end. The argument is JSON: folder, events, batch_events, into, bootstrap or null; except
     for telemetry also transform, and coding for OTLP. Optional: store_folder of an existing column store, the site of
-    page views, and chunk_rows, the most rows of an insert."""
+    page views, chunk_rows, the most rows of an insert, and commands, SQL for the store before all."""
     arguments: dict[str, Any] = json.loads(sys.argv[1])
     # As `pharos up` does.
     keep_freed_memory()
@@ -245,6 +249,7 @@ def main() -> None:
                 Path(arguments.get("store_folder", Path(arguments["folder"]) / "clickhouse")),
                 arguments.get("site", 1),
                 arguments.get("chunk_rows", Settings().chunk_rows),
+                arguments.get("commands", ()),
             )
         )
 
