@@ -8,10 +8,13 @@ from loadtests.bench.ingest_requests import ingest_requests, spread_requests
 from loadtests.bench.load import MakeRequest, running_load
 from loadtests.bench.measured_load import Measured
 from loadtests.bench.on_kafka import running_engines
+from loadtests.bench.process_usage import cpu_seconds
 from loadtests.bench.progress import Progress
 from loadtests.bench.run_length import RunLength
 from loadtests.curves.points import Point
 from tests.support.accelerator import build_accelerator
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.redis_server import RedisServer
 
 _CONNECTIONS = 64
 _BATCHES = (1, 10, 100, 1000)
@@ -36,9 +39,12 @@ async def measure_batches(progress: Progress, length: RunLength) -> list[Point]:
             for events in _BATCHES:
                 async with fresh_edge(engines) as edge:
                     requests = ingest_requests(edge.ingest_key, events)
+                    before = _cpu_of(kafka)
                     measured = await _measure(progress, f"{events} events, {line}", edge, requests, length)
+                    broker_us = 1e6 * (_cpu_of(kafka) - before) / measured.answered
                 points.append(Point("edge-batch", line, events, measured.cpu_us / events))
                 points.append(Point("edge-full", line, events, measured.per_second))
+                points.append(Point("broker-batch", f"edge {line}", events, broker_us))
     return points
 
 
@@ -56,8 +62,11 @@ async def measure_keys(progress: Progress, length: RunLength) -> list[Point]:
                 async with fresh_edge(engines) as edge:
                     requests = spread_requests(edge.ingest_keys, 1)
                     await _use_each_once(progress, edge, requests, keys)
+                    before = _cpu_of(redis)
                     measured = await _measure(progress, f"{keys:,} keys, {line}", edge, requests, length)
+                    redis_us = 1e6 * (_cpu_of(redis) - before) / measured.answered
                 points.append(Point("edge-keys", line, keys, measured.cpu_us))
+                points.append(Point("redis-keys", line, keys, redis_us))
     return points
 
 
@@ -98,6 +107,12 @@ async def measure_rates(progress: Progress, length: RunLength) -> list[Point]:
                     latency = 1e3 * percentile(measured.latencies, share)
                     points.append(Point("edge-latency", f"{_of(events)}, {name}", rate, latency))
     return points
+
+
+def _cpu_of(engine: KafkaBroker | RedisServer) -> float:
+    """Return CPU seconds of an engine so far."""
+    assert engine.process is not None
+    return cpu_seconds(engine.process.pid)
 
 
 def _of(events: int) -> str:

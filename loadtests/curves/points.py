@@ -35,6 +35,8 @@ CURVES: Mapping[str, Curve] = {
     "edge-rates": Curve("Edge: rate of requests", "requests a second", "CPU µs a request"),
     "edge-latency": Curve("Edge: time to the answer", "requests a second", "ms"),
     "edge-full": Curve("Edge: full speed", "events a request", "requests a second"),
+    "broker-batch": Curve("Kafka: one broker", "events a request", "CPU µs a request"),
+    "redis-keys": Curve("Redis: keys and leases", "keys", "CPU µs of Redis a request"),
     "consumer-partitions": Curve("Consumer: partitions", "partitions of the topic", "CPU µs an event"),
     "consumer-batch": Curve("Consumer: size of batches", "events a record", "CPU µs an event"),
     "insert-rows": Curve("ClickHouse: size of inserts", "rows an insert, at most", "CPU µs a row"),
