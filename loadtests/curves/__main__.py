@@ -64,7 +64,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--publish",
         action="store_true",
-        help=f"also draw the curves into {_IMAGES} and write what they say about costs to {COSTS.name} of make simulate",
+        help=f"also draw the curves into {_IMAGES}, and write the costs that make simulate reads ({COSTS.name})",
     )
     add_json_option(parser, _RESULTS, "every point")
     return parser.parse_args()

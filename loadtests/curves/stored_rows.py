@@ -3,6 +3,7 @@
 import contextlib
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -16,8 +17,8 @@ from loadtests.curves.stored_rows_process import DAYS, STOP_MERGES
 
 _SITE_VIEWS = 300_000
 _MANY_SITES = 10_000
-_SIZES = (1_000_000, 10_000_000, 100_000_000)
-_ONE_SITE_SIZES = (1_000_000, 10_000_000)
+_SIZES: Sequence[int] = (1_000_000, 10_000_000, 100_000_000)
+_ONE_SITE_SIZES: Sequence[int] = (1_000_000, 10_000_000)
 _QUICK = 10
 """Divides the sizes of a quick run, which has two of them."""
 _COLD_REPORTS = 3
@@ -30,9 +31,8 @@ _FIRST_NEW_SITE = 1_000_000
 async def measure_stored_rows(progress: Progress, length: RunLength, quick: bool) -> list[Point]:
     """Measure stores in which all other page views are of 10,000 sites, and stores in which they are of one."""
     points = []
-    for sites, sizes in ((_MANY_SITES, _SIZES), (1, _ONE_SITE_SIZES)):
-        if quick:
-            sizes = tuple(size // _QUICK for size in sizes[:2])
+    for sites, full_sizes in ((_MANY_SITES, _SIZES), (1, _ONE_SITE_SIZES)):
+        sizes = [size // _QUICK for size in full_sizes[:2]] if quick else full_sizes
         with tempfile.TemporaryDirectory(prefix="pharos-curves-") as made:
             folder = Path(made) / "clickhouse"
             await _run(progress, "the site of fixed size", folder, "fill_site", DAYS, views=_SITE_VIEWS)

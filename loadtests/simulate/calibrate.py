@@ -1,7 +1,7 @@
 """Computes the model's costs from the points of `make curves`.
 
-The costs of the edge come from requests at full speed and at 100 to 1,000 requests a second. How many turns of the event
-loop and how many produce requests a request has there is what the model itself says, so both are found in turns.
+The costs of the edge come from requests at full speed and at 100 to 1,000 requests a second. The model itself says how
+many turns of the event loop and how many produce requests a request has there: counts and costs are found by turns.
 """
 
 from collections.abc import Sequence

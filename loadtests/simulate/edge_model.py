@@ -1,8 +1,8 @@
 """A discrete-event model of one edge on Kafka: an event loop that serves requests in turns, and one broker.
 
 A turn handles everything that is ready when it begins: requests, a response of the broker, a due batch. So a busy edge
-makes fewer turns for each request. A request is answered when the broker has acknowledged the produce request that it is
-in; there is one produce request at a time, and a batch waits for more records until the linger is over, as in
+makes fewer turns for each request. A request is answered when the broker has acknowledged the produce request with its
+record; there is one produce request at a time, and a batch waits for more records until the linger is over, as in
 `storage_backends.event_log.kafka_producer`. Pure: the same arguments give the same result.
 """
 

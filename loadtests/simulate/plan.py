@@ -1,4 +1,4 @@
-"""How many edges, consumers, partitions, inserts and cores a number of events a second takes, from the measured costs."""
+"""How many edges, partitions, consumers and cores a number of events a second takes, from the measured costs."""
 
 import math
 from dataclasses import dataclass
@@ -40,13 +40,14 @@ def make_plan(costs: Costs, events_per_second: float, batch_events: int, chunk_s
     load = EdgeLoad(requests / edges, batch_events, are_random=True, requests=_REQUESTS)
     event_us = costs.consumer.event_us + costs.consumer.record_us / batch_events
     consumers = max(1, math.ceil(1e-6 * events_per_second * event_us / TARGET))
-    partitions = FEWEST_PARTITIONS
+    # As many for each consumer.
+    partitions = consumers * math.ceil(FEWEST_PARTITIONS / consumers)
     while True:
         work = ConsumerLoad(
             events_per_second, batch_events, partitions, consumers, chunk_seconds=chunk_seconds
         )
         stored = forecast_consumers(costs.consumer, costs.insert, work)
-        if partitions >= consumers and math.isfinite(stored.longest_lag_s):
+        if math.isfinite(stored.longest_lag_s):
             break
         partitions *= 2
     return Plan(
