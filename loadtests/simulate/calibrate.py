@@ -19,7 +19,7 @@ _LINE = "with the accelerator"
 _ROUNDS = 5
 _REQUESTS = 4000
 _LINGER_MS = 5.0
-_TICK_MS = 1.0
+_TICK_MS = 1.1
 _COMPRESSED_RECORDS = 8
 _BATCH_EVENTS = 100
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from loadtests.simulate.costs import EdgeCosts
 
-_TICK_S = 0.001
-"""The load generator of `loadtests.bench.load` sends at ticks of this length."""
+_TICK_S = 0.00113
+"""The load generator of `loadtests.bench.load` sends at ticks of this length: it sleeps for 1 ms, and then sends."""
 _TIMER_S = 0.001
 """A batch is sent so long before its linger is over, like in `kafka_producer`."""
 _CLIENT_S = 50e-6
