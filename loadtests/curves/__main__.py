@@ -19,7 +19,7 @@ from loadtests.curves.heartbeat_curves import measure_heartbeats
 from loadtests.curves.plots import draw_pictures
 from loadtests.curves.points import Point, Results, encode_results, keep_other_parts, read_results
 from loadtests.curves.report import show_curves
-from loadtests.curves.stored_rows import measure_stored_rows
+from loadtests.curves.stored_rows import measure_receipts, measure_stored_rows
 from loadtests.simulate.calibrate import calibrate
 from loadtests.simulate.costs import COSTS, write_costs
 from tests.support.engines import EngineMissing
@@ -43,6 +43,7 @@ def _parts(quick: bool) -> Mapping[str, _Part]:
         "consumer-batches": consumer_curves.measure_batches,
         "inserts": consumer_curves.measure_inserts,
         "heartbeats": measure_heartbeats,
+        "receipts": partial(measure_receipts, quick=quick),
         "page-views": partial(measure_stored_rows, quick=quick),
     }
 

@@ -13,7 +13,7 @@ PICTURES: Mapping[str, Sequence[str]] = {
     "curves-edge": ("edge-batch", "edge-keys", "edge-partitions", "edge-rates"),
     "curves-engines": ("broker-batch", "redis-keys", "insert-rows", "insert-time"),
     "curves-consumer": ("consumer-partitions", "consumer-batch"),
-    "curves-page-views": ("view-store", "view-report", "view-visits"),
+    "curves-stored-rows": ("view-store", "view-report", "view-visits", "receipt-look-up"),
     "curves-heartbeats": ("heartbeat-ping", "heartbeat-scan", "heartbeat-due"),
 }
 """Curves by the name of the picture that has them."""

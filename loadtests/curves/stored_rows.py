@@ -1,4 +1,4 @@
-"""Curves of page views: what storing one, a report and a look-up of visits cost as the store grows."""
+"""Curves of the column store as it grows: storing a page view, a report, and look-ups of visits and of receipts."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from loadtests.bench.consumer import run_consumer, us_a_row
 from loadtests.bench.progress import Progress
 from loadtests.bench.run_length import RunLength
 from loadtests.curves.points import Point
-from loadtests.curves.stored_rows_process import DAYS, STOP_MERGES
+from loadtests.curves.stored_rows_process import DAYS, RECEIPT_DAYS, STOP_MERGES
 
 _SITE_VIEWS = 300_000
 _MANY_SITES = 10_000
@@ -24,6 +24,8 @@ _QUICK = 10
 _COLD_REPORTS = 3
 _WARM_REPORTS = 11
 _LOOK_UPS = 4
+_RECEIPTS = (100_000, 1_000_000, 10_000_000)
+_RECEIPT_LOOK_UPS = 21
 # Sites of events that are stored: each measurement has its own, because IDs repeat.
 _FIRST_NEW_SITE = 1_000_000
 
@@ -46,6 +48,30 @@ async def measure_stored_rows(progress: Progress, length: RunLength, quick: bool
                 views = size
                 line = f"{sites:,} other sites" if sites > 1 else "1 other site"
                 points += await _measure(progress, length, folder, label, line, size, number)
+    return points
+
+
+async def measure_receipts(progress: Progress, length: RunLength, quick: bool) -> list[Point]:
+    """Measure the look-up of a chunk's batches among the receipts of 28 days."""
+    points = []
+    with tempfile.TemporaryDirectory(prefix="pharos-curves-") as made:
+        folder = Path(made) / "clickhouse"
+        stored = 0
+        for receipts in [size // _QUICK for size in _RECEIPTS[:2]] if quick else _RECEIPTS:
+            label = f"{receipts:,} receipts"
+            more = {"receipts": receipts - stored, "first": stored}
+            await _run(progress, label, folder, "fill_receipts", RECEIPT_DAYS, **more)
+            stored = receipts
+            used = await _run(
+                progress,
+                f"{label}: look-ups",
+                folder,
+                "look_up_receipts",
+                _RECEIPT_LOOK_UPS,
+                times=_RECEIPT_LOOK_UPS,
+            )
+            cost = median(one["cpu_ms"] for one in used[1:])
+            points.append(Point("receipt-look-up", "500 batches", receipts, cost))
     return points
 
 

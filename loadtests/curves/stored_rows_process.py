@@ -1,4 +1,4 @@
-"""A child process on a column store with page views of 90 days: adds rows, or measures a report or a look-up of visits.
+"""A child process on a column store with page views of 90 days: adds rows, or measures reports and look-ups.
 
 Site 1 has a fixed number of page views; those of the other sites become more from step to step.
 """
@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from analytics_queries.stored_receipts import stored_receipts
 from analytics_queries.visits.calendar_days import day_of, days_between
 from analytics_queries.visits.refresh_rollups import refresh_rollups
 from analytics_queries.visits.report_request import Goals, ReportRequest, VisitFilters
@@ -21,9 +22,10 @@ from loadtests.bench import site_report as bench_report
 from loadtests.bench.child_process import send_result
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore, open_chdb
-from storage_backends.sql_files import read_sql
+from storage_backends.sql_files import read_sql, read_statements
 
 DAYS = 90
+RECEIPT_DAYS = 28
 STOP_MERGES = "SYSTEM STOP MERGES"
 _SITE = 1
 _OTHER_SITES = 2
@@ -32,7 +34,7 @@ _REPORT_DAYS = 30
 _LOOK_UP_MS = 2 * 3_600_000
 _MERGE_SECONDS = 120.0
 _FILL = read_sql(bench_report.__file__)
-_ADD_IDS = read_sql(__file__)
+_SQL = read_statements(__file__)
 
 
 async def _add(store: ChdbColumnStore, site: int, sites: int, views: int, first: int) -> None:
@@ -45,7 +47,7 @@ async def _add(store: ChdbColumnStore, site: int, sites: int, views: int, first:
         parameters = {"site": site, "sites": sites, "first": first + number * 2 * a_day}
         await store.command(_FILL, {**parameters, "views": a_day, "day": day})
         send_result({"views": a_day})
-    await store.command(_ADD_IDS, {"first": first})
+    await store.command(_SQL["add_ids"], {"first": first})
     await _wait_for_merges(store)
 
 
@@ -92,6 +94,27 @@ async def _look_up_visits(store: ChdbColumnStore, times: int) -> None:
         _send_used(before, begun)
 
 
+async def _fill_receipts(store: ChdbColumnStore, receipts: int, first: int) -> None:
+    """Add receipts of 28 days."""
+    await apply_schema(store)
+    a_day = receipts // RECEIPT_DAYS
+    for days in range(RECEIPT_DAYS):
+        parameters = {"days": days, "rows": a_day, "first": first + days * a_day}
+        await store.command(_SQL["add_receipts"], parameters)
+        send_result({"receipts": a_day})
+    await _wait_for_merges(store)
+
+
+async def _look_up_receipts(store: ChdbColumnStore, times: int) -> None:
+    """Look for the batches of a chunk of 50,000 events, as a consumer does for each chunk."""
+    await store.command(STOP_MERGES)
+    for number in range(times):
+        names = [name for (name,) in (await store.query(_SQL["some_names"], {"salt": number})).rows]
+        before, begun = time.process_time(), time.perf_counter()
+        assert not await stored_receipts(store, names)
+        _send_used(before, begun)
+
+
 def _send_used(before: float, begun: float) -> None:
     used, took = time.process_time() - before, time.perf_counter() - begun
     send_result({"cpu_ms": 1e3 * used, "ms": 1e3 * took})
@@ -102,6 +125,8 @@ _TASKS: Mapping[str, Callable[..., Coroutine[Any, Any, None]]] = {
     "fill_others": _fill_others,
     "report": _report,
     "look_up_visits": _look_up_visits,
+    "fill_receipts": _fill_receipts,
+    "look_up_receipts": _look_up_receipts,
 }
 
 
