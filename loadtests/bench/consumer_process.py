@@ -44,7 +44,7 @@ from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from wiring.embedded.allocator import keep_freed_memory
 
 _ENVIRONMENT = "env_01jz0000000000000000000000"
-_BODIES = 256
+BODIES = 256
 # As many requests as a busy edge has in flight when the log commits.
 _MAX_CONCURRENT = 32
 _SETTLE_SECONDS = 60.0
@@ -66,7 +66,7 @@ async def _run(
 ) -> None:
     async with AsyncExitStack() as exits:
         transform = TRANSFORMS[name]()
-        log, reader = await _open_log(exits, folder, bootstrap, transform.topic)
+        log, reader = await open_log(exits, folder, bootstrap, transform.topic)
         store: ColumnStore = NullColumnStore() if into == "nothing" else await open_chdb(store_folder)
         exits.push_async_callback(store.close)
         await apply_schema(store)
@@ -84,7 +84,7 @@ async def _run(
         await _consume(transform, log, reader, store, events, chunk_rows)
 
 
-async def _open_log(
+async def open_log(
     exits: AsyncExitStack, folder: Path, bootstrap: str | None, topic: str
 ) -> tuple[EventLog, LogConsumer]:
     if bootstrap is None:
@@ -102,12 +102,12 @@ async def _open_log(
 
 
 async def _fill(log: EventLog, events: int, batch_events: int) -> None:
-    bodies = make_bodies(_BODIES, batch_events)
+    bodies = make_bodies(BODIES, batch_events)
     batches = events // batch_events
     for begin in range(0, batches, _MAX_CONCURRENT):
         await asyncio.gather(
             *(
-                _append(log, bodies[n % _BODIES], n, batch_events)
+                append_batch(log, bodies[n % BODIES], n, batch_events)
                 for n in range(begin, min(begin + _MAX_CONCURRENT, batches))
             )
         )
@@ -115,7 +115,7 @@ async def _fill(log: EventLog, events: int, batch_events: int) -> None:
 
 async def _fill_otlp(log: EventLog, topic: str, signal: str, coding: Coding, records: int) -> None:
     # The record that `AcceptOtlp` makes of a request.
-    bodies = otlp_bodies(signal, coding, _BODIES)
+    bodies = otlp_bodies(signal, coding, BODIES)
     meta = encode_otlp_meta(
         OtlpMeta("acc_1", "prj_1", _ENVIRONMENT, time.time_ns() // 1_000_000, RECORDS, coding)
     )
@@ -123,7 +123,7 @@ async def _fill_otlp(log: EventLog, topic: str, signal: str, coding: Coding, rec
     for begin in range(0, requests, _MAX_CONCURRENT):
         await asyncio.gather(
             *(
-                log.append(topic, b"%d" % n, meta, bodies[n % _BODIES])
+                log.append(topic, b"%d" % n, meta, bodies[n % BODIES])
                 for n in range(begin, min(begin + _MAX_CONCURRENT, requests))
             )
         )
@@ -140,7 +140,7 @@ async def _fill_pageviews(log: EventLog, events: int, site: int) -> None:
         await asyncio.gather(*(log.append(topics.PAGEVIEWS, key, meta, value) for value in values))
 
 
-async def _append(log: EventLog, body: bytes, number: int, events: int) -> None:
+async def append_batch(log: EventLog, body: bytes, number: int, events: int) -> None:
     # The record that `Accept` makes of a request.
     name = batch_id(number)
     meta = BatchMeta(

@@ -1,4 +1,4 @@
-"""`python -m loadtests.simulate`: what a load takes, as the model says, or the model next to a real edge."""
+"""`python -m loadtests.simulate`: what a load takes, as the model says, or the model next to real processes."""
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +16,7 @@ from loadtests.bench.progress import showing_progress
 from loadtests.bench.report import describe_machine
 from loadtests.bench.run_length import FULL, QUICK
 from loadtests.simulate.check import Checked, check_edge, show_check
+from loadtests.simulate.check_consumers import CheckedLag, check_consumers, show_lags
 from loadtests.simulate.costs import COSTS, Costs, read_costs
 from loadtests.simulate.plan import Plan, make_plan
 from tests.support.engines import EngineMissing
@@ -28,9 +29,10 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m loadtests.simulate",
         description="Compute how many edges, partitions, consumers and cores a load takes, from the costs that "
-        "make curves has measured. With --check: run a real edge on Kafka at several rates, next to the predictions.",
+        "make curves has measured. With --check: run a real edge on Kafka and a real consumer at several rates, next to "
+        "the predictions.",
     )
-    parser.add_argument("--check", action="store_true", help="compare the model with a real edge")
+    parser.add_argument("--check", action="store_true", help="compare the model with real processes")
     parser.add_argument("--quick", action="store_true", help="short runs of --check")
     parser.add_argument(
         "--events", type=float, action="append", help="events a second (may be given more than once)"
@@ -67,11 +69,20 @@ def _show_plans(console: Console, plans: Sequence[Plan]) -> None:
     console.print(table)
 
 
-async def _check(costs: Costs, quick: bool) -> list[Checked]:
-    length = replace(QUICK if quick else FULL, informative_seconds=2.0 if quick else 8.0)
-    with showing_progress(1) as progress:
+async def _check(costs: Costs, quick: bool) -> tuple[list[Checked], list[CheckedLag]]:
+    seconds = 2.0 if quick else 8.0
+    length = replace(QUICK if quick else FULL, informative_seconds=seconds)
+    with showing_progress(2) as progress:
         progress.begin_part("edge")
-        return await check_edge(progress, length, costs)
+        edges = await check_edge(progress, length, costs)
+        progress.begin_part("consumer")
+        return edges, await check_consumers(progress, seconds, costs)
+
+
+def _show_checks(console: Console, edges: Sequence[Checked], lags: Sequence[CheckedLag]) -> None:
+    show_check(console, edges)
+    console.print()
+    show_lags(console, lags)
 
 
 def main() -> None:
@@ -80,9 +91,13 @@ def main() -> None:
     costs = read_costs(given.costs)
     console = Console()
     if given.check:
-        checked = run_measurements("simulate", _check(costs, given.quick), ChildFailed, EngineMissing)
-        document = {"machine": describe_machine(), "runs": [asdict(each) for each in checked]}
-        show = partial(show_check, console, checked)
+        edges, lags = run_measurements("simulate", _check(costs, given.quick), ChildFailed, EngineMissing)
+        document = {
+            "machine": describe_machine(),
+            "edges": [asdict(each) for each in edges],
+            "lags": [asdict(each) for each in lags],
+        }
+        show = partial(_show_checks, console, edges, lags)
     else:
         events = given.events or _EVENTS
         plans = [make_plan(costs, each, given.batch, given.chunk_seconds) for each in events]
