@@ -12,8 +12,8 @@ from loadtests.curves.points import CURVES, Results
 PICTURES: Mapping[str, Sequence[str]] = {
     "curves-edge": ("edge-batch", "edge-keys", "edge-partitions", "edge-rates"),
     "curves-engines": ("broker-batch", "redis-keys", "insert-rows", "insert-time"),
-    "curves-consumer": ("consumer-partitions", "consumer-batch"),
-    "curves-stored-rows": ("view-store", "view-report", "view-visits", "receipt-look-up"),
+    "curves-consumer": ("consumer-partitions", "consumer-batch", "receipt-look-up"),
+    "curves-stored-rows": ("view-store", "view-report", "view-visits", "view-check"),
     "curves-heartbeats": ("heartbeat-ping", "heartbeat-scan", "heartbeat-due"),
 }
 """Curves by the name of the picture that has them."""

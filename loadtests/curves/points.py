@@ -44,6 +44,7 @@ CURVES: Mapping[str, Curve] = {
     "view-store": Curve("Page views: cost of storing one", "page views in the store", "CPU µs a page view"),
     "view-report": Curve("Page views: report of one site", "page views in the store", "CPU ms"),
     "view-visits": Curve("Page views: visits of the last 2 h", "page views in the store", "CPU ms"),
+    "view-check": Curve("Page views: check of a site's rollups", "page views in the store", "CPU ms"),
     "receipt-look-up": Curve("Receipts: look-up of a chunk", "receipts in the store", "CPU ms"),
     "heartbeat-ping": Curve("Heartbeats: cost of a ping", "heartbeats", "CPU µs a ping"),
     "heartbeat-scan": Curve("Heartbeats: the scan", "heartbeats", "CPU ms a second"),

@@ -24,6 +24,7 @@ _QUICK = 10
 _COLD_REPORTS = 3
 _WARM_REPORTS = 11
 _LOOK_UPS = 4
+_CHECKS = 6
 _RECEIPTS = (100_000, 1_000_000, 10_000_000)
 _RECEIPT_LOOK_UPS = 21
 # Sites of events that are stored: each measurement has its own, because IDs repeat.
@@ -84,6 +85,7 @@ async def _measure(
         cold += await _run(progress, f"{label}: cold report", folder, "report", 1, times=1)
     warm = await _run(progress, f"{label}: reports", folder, "report", _WARM_REPORTS, times=_WARM_REPORTS)
     visits = await _run(progress, f"{label}: visits", folder, "look_up_visits", _LOOK_UPS, times=_LOOK_UPS)
+    checks = await _run(progress, f"{label}: rollups", folder, "check_rollups", _CHECKS, times=_CHECKS)
     stored = await run_consumer(
         progress,
         f"{label}: storing",
@@ -98,6 +100,7 @@ async def _measure(
         Point("view-report", f"{line}, cold", size, median(one["cpu_ms"] for one in cold)),
         Point("view-report", f"{line}, warm", size, median(one["cpu_ms"] for one in warm[1:])),
         Point("view-visits", line, size, median(one["cpu_ms"] for one in visits[1:])),
+        Point("view-check", line, size, median(one["cpu_ms"] for one in checks[1:])),
         Point("view-store", line, size, us_a_row(stored["cpu_seconds"], stored)),
     ]
 

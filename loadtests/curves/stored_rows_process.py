@@ -31,6 +31,8 @@ _SITE = 1
 _OTHER_SITES = 2
 _ZONE = "Europe/Oslo"
 _REPORT_DAYS = 30
+# As `control_workers.refresh_daily_rollups` checks.
+_CHECKED_DAYS = 730
 _LOOK_UP_MS = 2 * 3_600_000
 _MERGE_SECONDS = 120.0
 _FILL = read_sql(bench_report.__file__)
@@ -94,6 +96,18 @@ async def _look_up_visits(store: ChdbColumnStore, times: int) -> None:
         _send_used(before, begun)
 
 
+async def _check_rollups(store: ChdbColumnStore, times: int) -> None:
+    """Check the daily rollups of the site, none of which is stale, as the control plane does for each site."""
+    await store.command(STOP_MERGES)
+    now = datetime.now(UTC)
+    yesterday = day_of(now, _ZONE) - timedelta(days=1)
+    days = days_between(yesterday - timedelta(days=_CHECKED_DAYS), yesterday)
+    for _ in range(times):
+        before, begun = time.process_time(), time.perf_counter()
+        await refresh_rollups(store, _SITE, _ZONE, days, now)
+        _send_used(before, begun)
+
+
 async def _fill_receipts(store: ChdbColumnStore, receipts: int, first: int) -> None:
     """Add receipts of 28 days."""
     await apply_schema(store)
@@ -125,6 +139,7 @@ _TASKS: Mapping[str, Callable[..., Coroutine[Any, Any, None]]] = {
     "fill_others": _fill_others,
     "report": _report,
     "look_up_visits": _look_up_visits,
+    "check_rollups": _check_rollups,
     "fill_receipts": _fill_receipts,
     "look_up_receipts": _look_up_receipts,
 }

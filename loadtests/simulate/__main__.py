@@ -29,8 +29,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m loadtests.simulate",
         description="Compute how many edges, partitions, consumers and cores a load takes, from the costs that "
-        "make curves has measured. With --check: run a real edge on Kafka and a real consumer at several rates, next to "
-        "the predictions.",
+        "make curves has measured. With --check: run a real edge on Kafka, and a real consumer, at several rates next "
+        "to the predictions.",
     )
     parser.add_argument("--check", action="store_true", help="compare the model with real processes")
     parser.add_argument("--quick", action="store_true", help="short runs of --check")
