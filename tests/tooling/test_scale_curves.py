@@ -1,7 +1,9 @@
 """`make curves`: its results survive a file, parts are kept, and every measured curve is drawn."""
 
+import re
 from pathlib import Path
 
+from loadtests.bench.ingest_requests import spread_heartbeat_requests, spread_requests
 from loadtests.curves.plots import PICTURES, draw_pictures
 from loadtests.curves.points import CURVES, Point, Results, encode_results, keep_other_parts, read_results
 
@@ -45,6 +47,24 @@ def test_each_measured_curve_is_drawn_with_its_units(tmp_path: Path) -> None:
     drawn = {file.name: file.read_bytes() for file in (batches, scans)}
     draw_pictures(_results(batches=_BATCHES, scans=_SCANS), tmp_path)
     assert drawn == {file.name: file.read_bytes() for file in (batches, scans)}
+
+
+def test_requests_take_the_keys_in_turn() -> None:
+    make_request = spread_requests(["first", "second"], 2)
+    for number in range(5):
+        head, _, body = make_request(number).partition(b"\r\n\r\n")
+        assert b"Authorization: Bearer %s\r\n" % [b"first", b"second"][number % 2] in head
+        assert (found := re.search(rb"Content-Length: (\d+)", head))
+        assert int(found[1]) == len(body)
+        assert b'"bench-%010d"' % number in body
+
+
+def test_each_heartbeat_gets_signals_with_its_own_key() -> None:
+    make_request = spread_heartbeat_requests(["first", "second"])
+    for number, (heartbeat, key) in enumerate([(1, b"first"), (2, b"second"), (1, b"first")]):
+        request = make_request(number)
+        assert b"POST /api/v1/heartbeats/%d HTTP/1.1" % heartbeat in request
+        assert b"Bearer %s\r\n" % key in request
 
 
 def test_pictures_have_curves_that_exist_once() -> None:
