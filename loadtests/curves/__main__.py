@@ -29,11 +29,14 @@ _IMAGES = Path("docs/images")
 # Each point of a curve is one measurement: shorter than those of `make bench`, and more of them.
 _FULL = replace(FULL, warm_up=1.5, seconds=5.0, informative_seconds=8.0, consumer_events=200_000)
 _QUICK = replace(QUICK, consumer_events=20_000)
+_VIEWS = 100_000_000
+_QUICK_VIEWS = 100_000
+_RECEIPTS = (100_000, 1_000_000, 10_000_000)
 
 _Part = Callable[[Progress, RunLength], Awaitable[list[Point]]]
 
 
-def _parts(quick: bool) -> Mapping[str, _Part]:
+def _parts(quick: bool, views: int) -> Mapping[str, _Part]:
     return {
         "edge-batches": edge_curves.measure_batches,
         "edge-keys": edge_curves.measure_keys,
@@ -43,8 +46,8 @@ def _parts(quick: bool) -> Mapping[str, _Part]:
         "consumer-batches": consumer_curves.measure_batches,
         "inserts": consumer_curves.measure_inserts,
         "heartbeats": measure_heartbeats,
-        "receipts": partial(measure_receipts, quick=quick),
-        "page-views": partial(measure_stored_rows, quick=quick),
+        "receipts": partial(measure_receipts, sizes=_RECEIPTS[:1] if quick else _RECEIPTS),
+        "page-views": partial(measure_stored_rows, largest=_QUICK_VIEWS if quick else views),
     }
 
 
@@ -59,8 +62,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--only",
         action="append",
-        choices=list(_parts(quick=False)),
+        choices=list(_parts(quick=False, views=_VIEWS)),
         help="measure this part, and keep the others of an existing file (may be given more than once)",
+    )
+    parser.add_argument(
+        "--views", type=int, default=_VIEWS, help=f"page views of the largest store ({_VIEWS:,})"
     )
     parser.add_argument("--draw", action="store_true", help="measure nothing: show the existing file again")
     parser.add_argument(
@@ -85,7 +91,7 @@ async def _measure(parts: Mapping[str, _Part], length: RunLength) -> dict[str, l
 def _results(given: argparse.Namespace) -> Results:
     if given.draw:
         return read_results(Path(given.json))
-    parts = _parts(given.quick)
+    parts = _parts(given.quick, given.views)
     names = given.only or list(parts)
     measured = _measure({name: parts[name] for name in names}, _QUICK if given.quick else _FULL)
     points = run_measurements("curves", measured, ChildFailed, EngineMissing)

@@ -17,25 +17,22 @@ from loadtests.curves.stored_rows_process import DAYS, RECEIPT_DAYS, STOP_MERGES
 
 _SITE_VIEWS = 300_000
 _MANY_SITES = 10_000
-_SIZES: Sequence[int] = (1_000_000, 10_000_000, 100_000_000)
-_ONE_SITE_SIZES: Sequence[int] = (1_000_000, 10_000_000)
-_QUICK = 10
-"""Divides the sizes of a quick run, which has two of them."""
+_SIZES = (1_000_000, 10_000_000)
+"""Page views, before the largest size."""
 _COLD_REPORTS = 3
 _WARM_REPORTS = 11
 _LOOK_UPS = 4
 _CHECKS = 6
-_RECEIPTS = (100_000, 1_000_000, 10_000_000)
 _RECEIPT_LOOK_UPS = 21
 # Sites of events that are stored: each measurement has its own, because IDs repeat.
 _FIRST_NEW_SITE = 1_000_000
 
 
-async def measure_stored_rows(progress: Progress, length: RunLength, quick: bool) -> list[Point]:
-    """Measure stores in which all other page views are of 10,000 sites, and stores in which they are of one."""
+async def measure_stored_rows(progress: Progress, length: RunLength, largest: int) -> list[Point]:
+    """Measure stores of up to `largest` page views, of 10,000 sites, and all but the largest with those of one site."""
     points = []
-    for sites, full_sizes in ((_MANY_SITES, _SIZES), (1, _ONE_SITE_SIZES)):
-        sizes = [size // _QUICK for size in full_sizes[:2]] if quick else full_sizes
+    many = [*(size for size in _SIZES if size < largest), largest]
+    for sites, sizes in ((_MANY_SITES, many), (1, many[:-1] or many)):
         with tempfile.TemporaryDirectory(prefix="pharos-curves-") as made:
             folder = Path(made) / "clickhouse"
             await _run(progress, "the site of fixed size", folder, "fill_site", DAYS, views=_SITE_VIEWS)
@@ -52,13 +49,13 @@ async def measure_stored_rows(progress: Progress, length: RunLength, quick: bool
     return points
 
 
-async def measure_receipts(progress: Progress, length: RunLength, quick: bool) -> list[Point]:
+async def measure_receipts(progress: Progress, length: RunLength, sizes: Sequence[int]) -> list[Point]:
     """Measure the look-up of a chunk's batches among the receipts of 28 days."""
     points = []
     with tempfile.TemporaryDirectory(prefix="pharos-curves-") as made:
         folder = Path(made) / "clickhouse"
         stored = 0
-        for receipts in [size // _QUICK for size in _RECEIPTS[:2]] if quick else _RECEIPTS:
+        for receipts in sizes:
             label = f"{receipts:,} receipts"
             more = {"receipts": receipts - stored, "first": stored}
             await _run(progress, label, folder, "fill_receipts", RECEIPT_DAYS, **more)

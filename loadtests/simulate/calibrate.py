@@ -16,10 +16,12 @@ from loadtests.simulate.edge_model import EdgeLoad, simulate_edge
 from storage_backends.event_log.kafka_batch import RecordBatch
 
 _LINE = "with the accelerator"
-_ROUNDS = 5
+_ROUNDS = 10
 _REQUESTS = 4000
-_LINGER_MS = 5.0
-_TICK_MS = 1.1
+_FIRST_GUESS = EdgeCosts(150.0, 3.0, 30.0, 100.0, broker_p50_ms=2.0, broker_p99_ms=4.0)
+_SHORTEST_MS = 0.1
+# A slow response of the broker delays several requests: their percentile moves by more than that of responses.
+_STEP = 0.5
 _COMPRESSED_RECORDS = 8
 _BATCH_EVENTS = 100
 
@@ -63,22 +65,18 @@ def _edge_costs(results: Results) -> EdgeCosts:
     for events, line in ((1, "1 event a request"), (100, "100 events a request")):
         for rate, cost in results.values("edge-rates", line).items():
             measured.append((EdgeLoad(rate, events, requests=_REQUESTS), cost))
-    slowest = results.values("edge-latency", "1 event a request, p50")
-    tails = results.values("edge-latency", "1 event a request, p99")
-    if not slowest:
+    middle = results.values("edge-latency", "1 event a request, p50")
+    slowest = results.values("edge-latency", "1 event a request, p99")
+    if not middle:
         raise ValueError("The time to the answer was not measured: run make curves without --only.")
-    # At the lowest rate a request waits for the linger, half a tick of the load generator (the slowest for all of it),
-    # and the broker.
-    cpu_ms = 1e-3 * next(iter(results.values("edge-rates", "1 event a request").values()))
-    costs = EdgeCosts(
-        request_us=150.0,
-        event_us=3.0,
-        turn_us=30.0,
-        produce_us=100.0,
-        broker_p50_ms=max(0.1, next(iter(slowest.values())) - _LINGER_MS - _TICK_MS / 2 - cpu_ms),
-        broker_p99_ms=max(0.1, next(iter(tails.values())) - _LINGER_MS - _TICK_MS - cpu_ms),
-    )
+    rate = min(middle)
+    costs = _FIRST_GUESS
     for _ in range(_ROUNDS):
+        # The times of the broker are those with which the answers at the lowest rate take as long as measured.
+        lowest = simulate_edge(costs, EdgeLoad(rate, 1, requests=_REQUESTS))
+        p50_ms = max(_SHORTEST_MS, costs.broker_p50_ms + middle[rate] - lowest.p50_ms)
+        p99_ms = max(p50_ms, costs.broker_p99_ms + _STEP * (slowest[rate] - lowest.p99_ms))
+        costs = replace(costs, broker_p50_ms=p50_ms, broker_p99_ms=p99_ms)
         forecasts = [simulate_edge(costs, load) for load, _ in measured]
         rows = [
             (1.0, load.events, forecast.turns, forecast.produces)
