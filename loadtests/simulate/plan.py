@@ -37,7 +37,8 @@ def make_plan(costs: Costs, events_per_second: float, batch_events: int, chunk_s
     """Return the fewest processes that stay at `TARGET`. Senders are independent of each other."""
     requests = events_per_second / batch_events
     edges = max(1, math.ceil(requests / highest_rate(costs.edge, batch_events)))
-    load = EdgeLoad(requests / edges, batch_events, are_random=True, requests=_REQUESTS)
+    # All of its requests: few of them do not show how long the slowest ones take.
+    load = EdgeLoad(requests / edges, batch_events, are_random=True)
     event_us = costs.consumer.event_us + costs.consumer.record_us / batch_events
     consumers = max(1, math.ceil(1e-6 * events_per_second * event_us / TARGET))
     # As many for each consumer.
