@@ -6,6 +6,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from loadtests.curves.points import CURVES, Results
 
@@ -21,7 +22,7 @@ PICTURES: Mapping[str, Sequence[str]] = {
 _PANEL = (4.6, 3.4)
 _COLUMNS = 2
 _MARKERS = "osD^v"
-# Every curve that falls by more than this is drawn with a logarithmic y-axis.
+# A curve that falls or grows by more than this is drawn with a logarithmic y-axis.
 _LARGE_RATIO = 20.0
 
 
@@ -38,7 +39,8 @@ def draw_pictures(results: Results, folder: Path, ending: str = "svg") -> list[P
 
 
 def _draw(results: Results, curves: Sequence[str], file: Path) -> Path:
-    columns = min(_COLUMNS, len(curves))
+    # Three in a row rather than two and a hole.
+    columns = len(curves) if len(curves) == 3 else min(_COLUMNS, len(curves))
     rows = -(-len(curves) // columns)
     figure = Figure(figsize=(columns * _PANEL[0], rows * _PANEL[1]), facecolor="white", layout="constrained")
     for number, curve in enumerate(curves, 1):
@@ -57,6 +59,10 @@ def _draw_curve(axes: Axes, results: Results, name: str) -> None:
     axes.set_xscale("log")
     if lowest > 0 and highest / lowest > _LARGE_RATIO:
         axes.set_yscale("log")
+        # Plain numbers, and more of them than powers of ten.
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
     else:
         # From zero: a flat curve must look flat.
         axes.set_ylim(0, 1.25 * highest)
