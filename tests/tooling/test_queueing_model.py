@@ -159,3 +159,18 @@ def test_costs_of_the_model_are_found_again_from_what_it_says() -> None:
 
 def test_costs_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert read_costs(write_costs(_COSTS, tmp_path / "costs.json")) == _COSTS
+
+
+def test_the_table_in_the_documentation_is_what_the_model_says() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "scaling.md").read_text()
+    costs = read_costs()
+    plans = [make_plan(costs, events, 100) for events in (1e4, 1e6, 1e8)]
+    rows = {
+        "edges, processes": [plan.edges for plan in plans],
+        "partitions of the topic": [plan.partitions for plan in plans],
+        "consumers, processes": [plan.consumers for plan in plans],
+        "rows of an insert": [round(plan.stored.rows_an_insert) for plan in plans],
+        "inserts a second": [round(plan.stored.inserts_per_second) for plan in plans],
+    }
+    for name, values in rows.items():
+        assert f"| {name} | {' | '.join(f'{value:,}' for value in values)} |" in page
