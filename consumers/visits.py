@@ -134,6 +134,10 @@ class Visits:
             self._by_key[key] = (*visits, visit)
         self._added.append((key, visit))
 
+    def last_event_of(self, number: int) -> int:
+        """Return the time of the last event of the `number`th newest key. There must be that many."""
+        return sorted(visits[-1].last_ms for visits in self._by_key.values())[-number]
+
     def drop_before(self, horizon_ms: int) -> None:
         """Drop visits whose last event is older than `horizon_ms`. Call it only right after `begin_chunk`."""
         for key, visits in list(self._by_key.items()):

@@ -63,14 +63,16 @@ def find_accelerator(setting: str) -> tuple[Accelerator | None, str]:
     if setting == "off":
         return None, "Python (PHAROS_ACCELERATOR is off)"
     try:
-        module = cast(Accelerator, importlib.import_module(MODULE))
-    except ModuleNotFoundError:
-        return None, "Python (no accelerator is installed: `make accelerator` builds one)"
-    except ImportError as error:
+        module = importlib.import_module(MODULE)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == MODULE:
+            return None, "Python (no accelerator is installed: `make accelerator` builds one)"
         return None, f"Python (the accelerator cannot be loaded: {error})"
-    if module.INTERFACE != INTERFACE:
+    # What is left of a removed module is imported too: as a package without anything.
+    interface, version = getattr(module, "INTERFACE", "none"), getattr(module, "VERSION", "without a version")
+    if interface != INTERFACE:
         return None, (
-            f"Python (the accelerator {module.VERSION} has interface {module.INTERFACE} instead of {INTERFACE}: "
+            f"Python (the accelerator {version} has interface {interface} instead of {INTERFACE}: "
             "`make accelerator` builds another)"
         )
-    return module, f"the accelerator {module.VERSION}"
+    return cast(Accelerator, module), f"the accelerator {version}"

@@ -11,6 +11,10 @@ from pipeline_contracts.errors import PayloadTooLarge, RateLimited, StorageUnava
 from pipeline_contracts.rate_limits import RateLimit, TokenBucket, TokenLease
 from storage_backends.rate_counter.interface import RateCounter
 
+# A lease has the tokens of so many requests more, but not more than this edge's share of the rate grants in this time:
+# it must be able to spend them before they expire.
+_REQUESTS_AHEAD = 8
+_SECONDS_AHEAD = 0.2
 # Accounts whose leased tokens are kept. One that is dropped loses its tokens, a part of a second's budget.
 _MAX_ACCOUNTS = 100_000
 
@@ -19,12 +23,14 @@ class _AccountTokens:
     """An account's leased and unspent tokens in this edge, and the last known state of the shared bucket."""
 
     __slots__ = (
-        *("tokens", "expires", "shared", "shared_at", "local_bucket", "lock", "pending_lease"),
+        *("tokens", "usual", "expires", "shared", "shared_at", "local_bucket", "lock", "pending_lease"),
         *("empty_until", "empty_for", "empty_limit"),
     )
 
     def __init__(self) -> None:
         self.tokens = 0
+        # Events of the latest requests: rises at once, and falls by an eighth with each smaller one.
+        self.usual = 1
         self.expires = 0.0
         self.shared = 0
         # Time of the last response of the shared bucket; None: never.
@@ -44,9 +50,9 @@ class _AccountTokens:
 class Admission:
     """Spends tokens that were leased from the shared counter.
 
-    `slice_seconds` of the account's rate are leased at once, so that most requests make no round trip; 0 leases only
-    the tokens of the request. Unspent tokens expire after a second. While the counter is unreachable, the edge uses its
-    own share of the account's rate.
+    `slice_seconds` of the account's rate are leased at once, and more for large requests, so that most of them make no
+    round trip; 0 leases only the tokens of the request. Unspent tokens expire after a second. While the counter is
+    unreachable, the edge uses its own share of the account's rate.
     """
 
     def __init__(
@@ -92,6 +98,7 @@ class Admission:
     def take_now(self, account_id: str, events: int, limit: RateLimit) -> dict[str, str] | None:
         """Like `take`, but None if the request has to wait for a lease, or is refused: then nothing was taken."""
         account = self._account(account_id)
+        account.usual = max(events, account.usual * 7 // 8)
         if events > limit.burst:
             return None
         tokens = account.tokens if self._clock() < account.expires else 0
@@ -107,9 +114,16 @@ class Admission:
         return _headers(limit, account.shared + account.tokens)
 
     def may_take_now(self, account_id: str) -> bool:
-        """False if `take_now` would return None for any number of events."""
+        """False if `take_now` would return None for the number of events that the account usually sends."""
         account = self._account(account_id)
-        return not self._slice_seconds or (account.tokens > 0 and self._clock() < account.expires)
+        return not self._slice_seconds or (
+            account.tokens >= account.usual and self._clock() < account.expires
+        )
+
+    @property
+    def waits_for_leases(self) -> bool:
+        """False if `take_now` returns None only for requests that are refused."""
+        return self._slice_seconds > 0
 
     def _account(self, account_id: str) -> _AccountTokens:
         account = self._accounts.get(account_id)
@@ -155,7 +169,7 @@ class Admission:
         if now < account.empty_until and missing >= account.empty_for and limit == account.empty_limit:
             # The bucket fills no faster than the rate, and other edges only take tokens out.
             raise self._refusal(limit, taken + account.tokens, account.empty_until - now)
-        at_most = max(missing, min(int(limit.rate * self._slice_seconds), limit.burst))
+        at_most = min(missing + self._ahead(account, limit), max(missing, limit.burst))
         if self._slice_seconds:
             # A separate task, so that tokens of the lease are kept even if this request is canceled.
             pending = account.pending_lease = asyncio.create_task(
@@ -178,6 +192,14 @@ class Admission:
                     limit,
                 )
             raise self._refusal(limit, taken + account.tokens + lease.remaining, lease.retry_after)
+
+    def _ahead(self, account: _AccountTokens, limit: RateLimit) -> int:
+        """Return how many tokens the next requests will probably need. Those that they do not need are lost."""
+        if not self._slice_seconds:
+            return 0
+        seconds = _SECONDS_AHEAD * self._counter.share()
+        requests = min(_REQUESTS_AHEAD * account.usual, int(limit.rate * seconds))
+        return max(int(limit.rate * self._slice_seconds), requests)
 
     async def _lease_from_counter(
         self, account_id: str, missing: int, at_most: int, limit: RateLimit, account: _AccountTokens

@@ -58,6 +58,11 @@ async def open_edge(
         "1 if the accelerator validates request bodies, 0 if Python does",
         lambda: accelerator is not None,
     )
+    metrics.add_gauge(
+        "pharos_edge_accelerator_panics",
+        "Bodies that the accelerator gave up because of a defect; Python validated them",
+        lambda: 0 if accelerator is None else accelerator.count_panics(),
+    )
     metrics.add_gauge("pharos_log_bytes", "Bytes of records that wait in the log", log.stored_bytes)
     registry.register(metrics)
     intake = Intake(directory, log, admission, limits, budgets, metrics)

@@ -278,6 +278,9 @@ class BoundedProtocol(RequestHandler):
         elif self._arriving is None:
             self._arriving = arriving
             self._arrival_timer = self._loop.call_later(_ARRIVAL_SECONDS, self._leave_fast_path)
+            if self._buffer_paused:
+                # While another request was in progress. The rest of the body would not arrive.
+                self._resume_reading_if_drained()
 
     def _end_arrival(self) -> None:
         if self._arriving is not None:

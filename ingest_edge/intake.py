@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import NamedTuple
 
 from aiohttp import hdrs, web
@@ -28,7 +29,7 @@ from storage_backends.event_log.interface import EventLog
 from storage_backends.key_directory.interface import KeyDirectory, KeyEntry
 
 _CODINGS = ("identity", "gzip", "deflate", "zstd")
-_USUAL_MS = 1000
+_USUAL_SECONDS = 1.0
 _MAX_ACCOUNTS = 10_000
 
 
@@ -42,7 +43,7 @@ class Intake:
     limits: Limits
     budgets: BodyBudgets
     metrics: EdgeMetrics
-    _usual_until: dict[str, int] = field(default_factory=dict)
+    _usual_until: dict[str, float] = field(default_factory=dict)
 
     async def authenticate(self, request: web.BaseRequest, kind: CredentialKind, now_ms: int) -> KeyEntry:
         """Return the request's key. Raises `InvalidCredential` and `Unavailable`."""
@@ -57,7 +58,7 @@ class Intake:
         key = authenticate_now(
             headers.get(hdrs.AUTHORIZATION), CredentialKind.INGEST_KEY, self.directory, now_ms
         )
-        if key is None or now_ms < self._usual_until.get(key.account_id, 0):
+        if key is None or monotonic() < self._usual_until.get(key.account_id, 0.0):
             return None
         return AcceptedHead(key, coding, now_ms) if self.admission.may_take_now(key.account_id) else None
 
@@ -65,7 +66,7 @@ class Intake:
         """For a second, let the account's requests take the usual path: what is refused would be decoded twice."""
         if len(self._usual_until) >= _MAX_ACCOUNTS:
             self._usual_until.clear()
-        self._usual_until[account_id] = now_ms() + _USUAL_MS
+        self._usual_until[account_id] = monotonic() + _USUAL_SECONDS
 
     def unpack_now(self, sent: bytes, coding: str, limits: Limits) -> bytes | None:
         """Return the decompressed body; None if it is too large. Raises what `read` raises for broken ones."""
@@ -96,10 +97,14 @@ class Intake:
 
         Raises `RateLimited`, `PayloadTooLarge` and `Unavailable`.
         """
-        headers = await self.admission.take(key.account_id, records, key.limit)
+        try:
+            headers = await self.admission.take(key.account_id, records, key.limit)
+        except Problem:
+            self.prefer_usual_path(key.account_id)
+            raise
         try:
             await self.append(topic, log_key, meta, body)
-        except Unavailable:
+        except Problem:
             self.admission.refund(key.account_id, records)
             raise
         self.metrics.events_accepted += records
@@ -115,6 +120,8 @@ class Intake:
         headers = self.admission.take_now(key.account_id, records, key.limit)
         if headers is None:
             lease.release()
+            if not self.admission.waits_for_leases:
+                self.prefer_usual_path(key.account_id)
             return None
         storing = Storing(self, key.account_id, records, lease, headers)
         try:
@@ -128,7 +135,7 @@ class Intake:
         return storing
 
     async def append(self, topic: str, log_key: bytes, meta: bytes, body: bytes) -> None:
-        """Append one durable record. Raises `Unavailable` if it may not be durable."""
+        """Append one durable record. Raises `Unavailable` if it may not be durable, and `PayloadTooLarge`."""
         try:
             await self.log.append(topic, log_key, meta, body)
         except StorageUnavailable as error:

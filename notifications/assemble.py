@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
+from control_domain.database.changes import Changes
 from control_domain.database.engine import Sessions
 from control_domain.database.run_periodically import run_periodically
 from control_domain.sealing import SealingKeys
@@ -25,6 +26,18 @@ logger = logging.getLogger(__name__)
 _EVERY_SECONDS = 1.0
 _BATCHES_A_STEP = 10
 _PAUSE_AFTER_FAULT_SECONDS = 5.0
+
+
+class _ChangesAndDueGroups(Changes):
+    """A poll is also due when a group is."""
+
+    def __init__(self, sessions: Sessions, writer: GroupWriter) -> None:
+        super().__init__(sessions)
+        self._writer = writer
+
+    def is_due(self) -> bool:
+        is_changed = super().is_due()
+        return is_changed or self._writer.is_due(datetime.now(UTC))
 
 
 @asynccontextmanager
@@ -82,6 +95,7 @@ async def running_notifications(
                 outage="alert events wait for the database",
                 fault="alert events could not be processed",
                 after_fault=_PAUSE_AFTER_FAULT_SECONDS,
+                changes=_ChangesAndDueGroups(sessions, writer),
             ),
             name="incidents",
         )

@@ -17,6 +17,7 @@ MetricName = Literal[
     "pharos_edge_rate_fallbacks",
     # 1 if the accelerator validates request bodies, 0 if Python does.
     "pharos_edge_accelerated",
+    "pharos_edge_accelerator_panics",
     # Age of the database of countries, in days.
     "pharos_edge_country_database_age_days",
     # Records read from the log.

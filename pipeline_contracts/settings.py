@@ -92,7 +92,7 @@ class Settings:
     )
     kafka_retention_hours: float = _setting(168.0, "Hours for which the brokers keep records", minimum=0.01)
     kafka_buffer_bytes: int = _setting(
-        32 * 2**20, "Bytes that wait for the brokers before the edge answers 503", minimum=2**20
+        64 * 2**20, "Bytes that wait for the brokers before the edge answers 503", minimum=2**20
     )
     kafka_timeout_seconds: float = _setting(
         10.0, "Time in which the brokers have to acknowledge a record", minimum=0.5

@@ -11,6 +11,7 @@ from storage_backends.sql_files import read_sql
 _SQL = read_sql(__file__)
 # Keeps the text of one query under ClickHouse's limit of 256 KiB, and the value under that of a server's form.
 _BATCH = 4000
+_UNLIMITED = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +27,16 @@ class StoredVisit:
 
 
 async def stored_visits(
-    store: ColumnStore, log: str, before_offset: int, since_ms: int, keys: Sequence[int] = ()
+    store: ColumnStore,
+    log: str,
+    before_offset: int,
+    since_ms: int,
+    keys: Sequence[int] = (),
+    *,
+    most: int = _UNLIMITED,
 ) -> list[StoredVisit]:
     """Return the visits of `keys`, or without keys all, with an event since `since_ms` (milliseconds since 1970). Only
-    events of this log before `before_offset` count. Raises `StorageUnavailable`."""
+    events of this log before `before_offset` count. `most`: that many, the newest. Raises `StorageUnavailable`."""
     found = []
     for begin in range(0, len(keys) or 1, _BATCH):
         parameters = {
@@ -39,6 +46,7 @@ async def stored_visits(
             # A visit lasts a day at most: no event joins one that began earlier.
             "since": (from_epoch_ms(since_ms) - timedelta(days=1)).date(),
             "keys": list(keys[begin : begin + _BATCH]),
+            "most": most,
         }
         for site_id, visit_id, by, before, first_ms, last_ms in (await store.query(_SQL, parameters)).rows:
             found.append(StoredVisit(site_id, visit_id, frozenset([*by, *before]), first_ms, last_ms))

@@ -1,5 +1,6 @@
 -- Which stored visits may an event still join: those with an event since `since_ms` (`keys` empty), or those that have one of
--- the keys? Only events of the log `log` before `before_offset`: later events are being assigned to visits now.
+-- the keys? Only events of the log `log` before `before_offset`: later events are being assigned to visits now. Returns the
+-- newest `most`.
 SELECT
     site_id,
     visit_id,
@@ -20,4 +21,5 @@ WHERE log = {log:String} AND log_offset < {before_offset:UInt64} AND day >= {sin
             )
     )
 GROUP BY site_id, visit_id
-ORDER BY site_id, visit_id
+ORDER BY last_ms DESC, site_id, visit_id
+LIMIT {most:UInt64}

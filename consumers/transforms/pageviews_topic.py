@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from analytics_queries.visits.stored_events import stored_events
-from analytics_queries.visits.stored_visits import stored_visits
+from analytics_queries.visits.stored_visits import StoredVisit, stored_visits
 from consumers.chunk import Chunk, ChunkRows, DeadRecord, RowsOnly
 from consumers.transforms.pageview_rows import (
     ReceivedEvent,
@@ -35,6 +35,9 @@ _DUPLICATE_WINDOW_MS = 48 * 3_600_000
 # Visits with an event within this time, by time of receipt, are kept in memory; older ones are read from the store.
 _RETAIN_MS = 2 * 3_600_000
 _PRUNE_INTERVAL_MS = 10 * 60_000
+# Keys of visits in memory, of all partitions: 350 MB. Anybody can begin visits, as fast as an account's rate allows.
+_MAX_KEYS = 1_000_000
+_INCOMPLETE = -1
 # Events that are decoded and made into rows together. As many as one query of `stored_events` looks up; their objects
 # fit into the processor's cache, unlike those of a whole chunk.
 _SLICE_EVENTS = 2000
@@ -46,6 +49,7 @@ class _Partition:
 
     start: int
     end: int
+    """The end of the chunk that began at `start`; `_INCOMPLETE` while some of its events have no visit yet."""
     horizon_ms: int
     """All visits with a later event are in `visits`."""
     visits: Visits = field(default_factory=Visits)
@@ -95,6 +99,7 @@ class PageviewsTopic(RowsOnly):
             for identity, stored_ms in (await _find_stored_events(chunk, batches, store)).items():
                 received_ms.setdefault(identity, stored_ms)
             _add_rows(result, chunk.log, batches, received_ms, partition.visits)
+        partition.end = chunk.end
         return result
 
     async def _prepare_partition(
@@ -106,18 +111,31 @@ class PageviewsTopic(RowsOnly):
         if partition is not None and partition.end == chunk.start:
             # The previous chunk is stored.
             partition.visits.begin_chunk()
-            if received_ms - _RETAIN_MS - _PRUNE_INTERVAL_MS > partition.horizon_ms:
-                partition.horizon_ms = received_ms - _RETAIN_MS
-                partition.visits.drop_before(partition.horizon_ms)
+            self._prune(partition, received_ms)
         elif partition is not None and partition.start == chunk.start:
             # The same chunk again.
             partition.visits.undo()
         else:
-            partition = _Partition(chunk.start, chunk.end, received_ms - _RETAIN_MS)
-            await _load_visits(partition, chunk, store)
+            partition = _Partition(chunk.start, _INCOMPLETE, received_ms - _RETAIN_MS)
+            # Known only once it is complete: the chunk may be tried again.
+            await _load_recent_visits(partition, chunk, store, _MAX_KEYS // (len(self._partitions) + 1))
             self._partitions[chunk.log] = partition
-        partition.start, partition.end = chunk.start, chunk.end
+        # Complete only once all events have their visits.
+        partition.start, partition.end = chunk.start, _INCOMPLETE
         return partition
+
+    def _prune(self, partition: _Partition, received_ms: int) -> None:
+        """Drop the visits that ended long ago; if there are too many, the older half. A late event looks them up."""
+        max_keys = _MAX_KEYS // len(self._partitions)
+        is_late = received_ms - _RETAIN_MS - _PRUNE_INTERVAL_MS > partition.horizon_ms
+        are_many = len(partition.visits) > max_keys
+        if is_late:
+            partition.horizon_ms = received_ms - _RETAIN_MS
+        if are_many:
+            newest_ms = partition.visits.last_event_of(max_keys // 2)
+            partition.horizon_ms = max(partition.horizon_ms, newest_ms + 1)
+        if is_late or are_many:
+            partition.visits.drop_before(partition.horizon_ms)
 
 
 class _Old(NamedTuple):
@@ -140,13 +158,6 @@ def _find_old(partition: _Partition, batches: Sequence[_Batch]) -> _Old:
                     old_keys.add(event.previous_day_hash)
                 oldest_ms = min(oldest_ms, event.occurred_ms - MAX_PAUSE_MS)
     return _Old(old_keys, oldest_ms)
-
-
-async def _load_old_visits(
-    partition: _Partition, chunk: Chunk, batches: Sequence[_Batch], store: ColumnStore
-) -> None:
-    old = _find_old(partition, batches)
-    await _load_visits(partition, chunk, store, old.since_ms, sorted(old.keys))
 
 
 def _decode_heads(chunk: Chunk, result: ChunkRows) -> list[_Head]:
@@ -240,16 +251,24 @@ def _assign_visit(visits: Visits, site_id: int, event: ReceivedEvent) -> Visit:
     )
 
 
-async def _load_visits(
-    partition: _Partition,
-    chunk: Chunk,
-    store: ColumnStore,
-    since_ms: int | None = None,
-    keys: Sequence[int] = (),
+async def _load_recent_visits(
+    partition: _Partition, chunk: Chunk, store: ColumnStore, max_visits: int
 ) -> None:
-    found = await stored_visits(
-        store, chunk.log, chunk.start, partition.horizon_ms if since_ms is None else since_ms, keys
-    )
+    """Load the visits since the horizon; if there are too many, raise it to the newest ones."""
+    found = await stored_visits(store, chunk.log, chunk.start, partition.horizon_ms, most=max_visits)
+    if len(found) == max_visits:
+        partition.horizon_ms = min(visit.last_ms for visit in found) + 1
+    _add_stored(partition, found)
+
+
+async def _load_old_visits(
+    partition: _Partition, chunk: Chunk, batches: Sequence[_Batch], store: ColumnStore
+) -> None:
+    old = _find_old(partition, batches)
+    _add_stored(partition, await stored_visits(store, chunk.log, chunk.start, old.since_ms, sorted(old.keys)))
+
+
+def _add_stored(partition: _Partition, found: Sequence[StoredVisit]) -> None:
     for stored in found:
         visit = Visit(stored.visit_id, stored.first_ms, stored.last_ms)
         partition.visits.add_stored([(stored.site_id, key) for key in stored.keys], visit)

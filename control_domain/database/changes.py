@@ -39,6 +39,12 @@ class Changes:
         self._seen = None
 
 
+def count_change(sessions: Sessions) -> None:
+    """Count a committed change that this process has made over another connection."""
+    if (count := _count_of(sessions)) is not None:
+        count.changes += 1
+
+
 class _ChangeCount:
     """Counts the connections that were given back after a write, thus after their commit."""
 

@@ -6,8 +6,8 @@ worker writes the same message.
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, and_, case, delete, func, or_, select, update
@@ -39,6 +39,7 @@ _MAX_TITLE = 300
 # Between two control planes.
 _CLOCKS_DIFFER = timedelta(minutes=1)
 _LONG_AGO = timedelta(days=1)
+_LONG_PAST = datetime.min.replace(tzinfo=UTC)
 _NO_WAIT = Timings(timedelta(0), timedelta(0))
 
 Link = Callable[[str, LinkRecipient, datetime], str | None]
@@ -49,31 +50,39 @@ _SEVERITY = case({"critical": 2, "warning": 1}, value=AlertIncident.severity, el
 _REMINDS = AlertIncident.kind.in_([kind.name for kind in ALERT_KINDS.values() if kind.reminds])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GroupWriter:
     """Writes the notifications of groups that are due."""
 
     sessions: Sessions
     link: Link
     timings: Timings = Timings()
+    _next_due_at: datetime | None = field(init=False, default=_LONG_PAST)
+
+    def is_due(self, now: datetime) -> bool:
+        """True if a group is due that was not at the last `write_due`. Groups that have changed since then do not
+        count."""
+        return self._next_due_at is not None and self._next_due_at <= now
 
     async def write_due(self, now: datetime) -> int:
         """Write the notifications that are due; return their number. Raises the errors of the database."""
         written = 0
+        self._next_due_at = now
         while True:
             async with self.sessions() as session:
-                due = (
-                    await session.scalars(
-                        select(NotificationGroup.id)
-                        .where(NotificationGroup.due_at <= now)
-                        .order_by(NotificationGroup.due_at)
-                        .limit(_GROUPS)
-                    )
-                ).all()
+                found = await session.execute(
+                    select(NotificationGroup.id, NotificationGroup.due_at)
+                    .where(NotificationGroup.due_at.is_not(None))
+                    .order_by(NotificationGroup.due_at)
+                    .limit(_GROUPS)
+                )
+                times = {number: due_at for number, due_at in found if due_at is not None}
+            due = [number for number, due_at in times.items() if due_at <= now]
             # A group that has sent is due again, until it knows when it is looked at next.
             for number in due:
                 written += await self._try_to_look_at(number, now)
             if not due:
+                self._next_due_at = min(times.values(), default=None)
                 return written
 
     async def _try_to_look_at(self, number: int, now: datetime) -> bool:

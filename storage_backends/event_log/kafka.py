@@ -10,7 +10,13 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
+from aiokafka.errors import (
+    InvalidTimestampError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+    TopicAuthorizationFailedError,
+)
 
 from pipeline_contracts.errors import LogFull, RecordTooLarge, StorageUnavailable
 from storage_backends.end_task import end_task
@@ -30,6 +36,12 @@ _STALLED_SECONDS = 2.0
 # Interval of the checks of the topics. A topic that is missing once may be on a broker that is still starting.
 _WATCH_SECONDS = 10.0
 _MISSING_CHECKS = 2
+# What the brokers refuse until the operator ends it.
+_REFUSALS = (
+    (TopicAuthorizationFailedError, "the brokers do not let this user write to the topic: check its ACLs"),
+    (InvalidTimestampError, "the brokers refuse the time of the records: check this machine's clock"),
+)
+_NOT_ACKNOWLEDGED = "the brokers do not acknowledge"
 
 
 class KafkaEventLog:
@@ -53,6 +65,7 @@ class KafkaEventLog:
         # Number of batches that timed out but may still be stored, and the time of the last failed batch.
         self._late_batches = 0
         self._gave_up_at = -_STALLED_SECONDS
+        self._gave_up_because = _NOT_ACKNOWLEDGED
         # Tasks that close replaced producers, which may still deliver their batches.
         self._retiring: set[asyncio.Task[None]] = set()
         self._closing = False
@@ -86,8 +99,10 @@ class KafkaEventLog:
         now = time.monotonic()
         oldest = next(iter(self._unacknowledged), None)
         is_overdue = oldest is not None and now - oldest.opened_at > _STALLED_SECONDS
-        if is_overdue or self._late_batches or now - self._gave_up_at < _STALLED_SECONDS:
-            return "the brokers do not acknowledge"
+        if is_overdue or self._late_batches:
+            return _NOT_ACKNOWLEDGED
+        if now - self._gave_up_at < _STALLED_SECONDS:
+            return self._gave_up_because
         return None
 
     def stored_bytes(self) -> int:
@@ -155,12 +170,15 @@ class KafkaEventLog:
     def _give_up(self, batch: PendingBatch, failure: Exception) -> None:
         topic, partition = batch.target
         count = batch.records.count
-        logger.warning("%s/%d: %d records are not acknowledged: %r", topic, partition, count, failure)
-        if isinstance(failure, MessageSizeTooLargeError | RecordListTooLargeError):
+        reason = next((text for kind, text in _REFUSALS if isinstance(failure, kind)), _NOT_ACKNOWLEDGED)
+        logger.warning(
+            "%s/%d: %d records are not acknowledged: %s (%r)", topic, partition, count, reason, failure
+        )
+        if isinstance(failure, MessageSizeTooLargeError | RecordListTooLargeError) and count == 1:
             refusal: StorageUnavailable = RecordTooLarge("The brokers refuse a record of this size.")
         else:
             refusal = StorageUnavailable("The brokers do not acknowledge.")
-            self._gave_up_at = time.monotonic()
+            self._gave_up_at, self._gave_up_because = time.monotonic(), reason
         batch.done.set_exception(refusal)
         # Marks the exception as retrieved: no task may wait any more, and the failure is logged above.
         batch.done.exception()
@@ -170,21 +188,30 @@ class KafkaEventLog:
         missing = 0
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
-            if (producer := self._producer) is None:
-                continue
-            if (failure := producer.find_failure()) is not None:
-                self._reconnect(producer, f"connects again because {failure}")
-                continue
             try:
-                described = await describe_topics(producer.client, self._topics, self._timeout)
+                missing = await self._look_at_topics(missing)
             except StorageUnavailable:
                 continue
-            missing = 0 if len(described) == len(self._described) else missing + 1
-            changed = [topic for topic in described if described[topic] != self._described.get(topic)]
-            if changed or missing >= _MISSING_CHECKS:
-                missing = 0
-                self._explain_change(described, changed)
-                self._reconnect(producer, "connects again because its topics changed")
+            except Exception:
+                # uvloop raises `RuntimeError` for a connection that was just lost.
+                logger.exception("the topics could not be looked at")
+
+    async def _look_at_topics(self, missing: int) -> int:
+        """Connect again if the topics have changed. `missing`: how many looks in succession have missed a topic.
+        Return the new number. Raises `StorageUnavailable`."""
+        if (producer := self._producer) is None:
+            return missing
+        if (failure := producer.find_failure()) is not None:
+            self._reconnect(producer, f"connects again because {failure}")
+            return missing
+        described = await describe_topics(producer.client, self._topics, self._timeout)
+        missing = 0 if len(described) == len(self._described) else missing + 1
+        changed = [topic for topic in described if described[topic] != self._described.get(topic)]
+        if changed or missing >= _MISSING_CHECKS:
+            self._explain_change(described, changed)
+            self._reconnect(producer, "connects again because its topics changed")
+            return 0
+        return missing
 
     def _explain_change(self, described: Mapping[str, TopicDescription], changed: Sequence[str]) -> None:
         before = [self._described.get(topic) for topic in changed]

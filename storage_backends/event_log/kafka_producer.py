@@ -35,7 +35,7 @@ from storage_backends.event_log.kafka_produce import Produce
 
 logger = logging.getLogger(__name__)
 
-# Bytes of records, before compression, that close a batch.
+# Bytes of records, before compression, that close a batch. Less for a topic whose brokers took a batch for too large.
 _BATCH_BYTES = 512 * 1024
 # Bytes of records, before compression, in one request, unless its first batch has more.
 _REQUEST_BYTES = 8 * 1024 * 1024
@@ -50,12 +50,8 @@ _SEQUENCE_NUMBERS = 2**31
 _SLOW_SECONDS = 0.25
 # With these errors the broker has appended nothing, so that the sequence numbers can be used again. But not after an
 # attempt that may have succeeded: another batch with its numbers would count as its repetition, and be lost.
-_NOTHING_APPENDED = (
-    InvalidTimestampError,
-    MessageSizeTooLargeError,
-    RecordListTooLargeError,
-    TopicAuthorizationFailedError,
-)
+_TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+_NOTHING_APPENDED = (*_TOO_LARGE, InvalidTimestampError, TopicAuthorizationFailedError)
 
 
 class SharedFuture(asyncio.Future[None]):
@@ -70,10 +66,12 @@ class PendingBatch:
 
     __slots__ = ("target", "records", "done", "size", "opened_at", "encoded", "is_repeated", "_queue")
 
-    def __init__(self, target: TopicPartition, done: SharedFuture, queue: "deque[PendingBatch]") -> None:
+    def __init__(
+        self, target: TopicPartition, done: SharedFuture, queue: "deque[PendingBatch]", max_bytes: int
+    ) -> None:
         self.target = target
         self._queue = queue
-        self.records = RecordBatch(_BATCH_BYTES, time.time_ns() // 1_000_000)
+        self.records = RecordBatch(max_bytes, time.time_ns() // 1_000_000)
         self.done = done
         """Completed by the log."""
         self.size = 0
@@ -122,6 +120,7 @@ class KafkaProducer:
         self._finished = finished
         self._producer_id, self._epoch = -1, -1
         self._partitions: dict[TopicPartition, _Partition] = {}
+        self._batch_bytes: dict[str, int] = {}
         # Partitions with a batch, none of it in flight: the first one has waited for its turn the longest.
         self._waiting: dict[_Partition, None] = {}
         # The brokers that work on a request, and since when.
@@ -173,7 +172,8 @@ class KafkaProducer:
         else:
             self._waiting[partition] = None
             self._wake_at(time.monotonic() + _LINGER_SECONDS)
-        opened = PendingBatch(target, SharedFuture(loop=self._loop), partition.batches)
+        max_bytes = self._batch_bytes.get(target.topic, _BATCH_BYTES)
+        opened = PendingBatch(target, SharedFuture(loop=self._loop), partition.batches, max_bytes)
         opened.records.append(key, meta, value, now_ms)
         partition.batches.append(opened)
         return opened
@@ -301,6 +301,10 @@ class KafkaProducer:
         else:
             failure = error() if isinstance(error, type) else error
             batch = partition.batches[0]
+            if isinstance(failure, _TOO_LARGE) and batch.records.count > 1:
+                # Each record may fit alone.
+                half = min(self._batch_bytes.get(partition.target.topic, _BATCH_BYTES), batch.size) // 2
+                self._batch_bytes[partition.target.topic] = half
             if isinstance(failure, _NOTHING_APPENDED) and not batch.is_repeated:
                 partition.sequence = (partition.sequence - batch.records.count) % _SEQUENCE_NUMBERS
             elif not is_stored:

@@ -52,8 +52,10 @@ _BUSY_SECONDS = 30.0
 class SqliteMonitorStates:
     """Made by `open_sqlite_monitor_states`."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, on_alerts: Callable[[], object]) -> None:
         self._connection = connection
+        self._on_alerts = on_alerts
+        self._has_alerts = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="monitor-states")
         self._closed = False
 
@@ -115,6 +117,7 @@ class SqliteMonitorStates:
         if moved:
             values = {"at_ms": gap.to_ms, "facts": blind_facts(gap, moved)}
             self._connection.execute(_SQL["write_blind_alert"], values)
+            self._has_alerts = True
 
     async def apply_queues(
         self, snapshots: Sequence[SeenQueue], workers: Sequence[SeenWorker], progress: Progress
@@ -169,7 +172,9 @@ class SqliteMonitorStates:
 
     def _write(self, changed: Sequence[Watched]) -> None:
         # No other connection writes during the transaction, so the version is still the one that was read.
-        self._connection.executemany(_SQL["write_alert"], take_alerts(changed))
+        if alerts := take_alerts(changed):
+            self._connection.executemany(_SQL["write_alert"], alerts)
+            self._has_alerts = True
         self._connection.executemany(_SQL["write_state"], [state_values(item.heartbeat) for item in changed])
         self._connection.executemany(
             _SQL["write_run"],
@@ -204,10 +209,17 @@ class SqliteMonitorStates:
             return await asyncio.get_running_loop().run_in_executor(self._thread, run)
         except sqlite3.OperationalError as error:
             raise StorageUnavailable(f"The database does not answer now ({error}).") from error
+        finally:
+            if self._has_alerts:
+                self._has_alerts = False
+                self._on_alerts()
 
 
-async def open_sqlite_monitor_states(path: Path) -> SqliteMonitorStates:
-    """Open the states in the migrated file of the control plane. Raises `StorageUnavailable`."""
+async def open_sqlite_monitor_states(
+    path: Path, on_alerts: Callable[[], object] = lambda: None
+) -> SqliteMonitorStates:
+    """Open the states in the migrated file of the control plane. `on_alerts` is called after alert events were
+    written. Raises `StorageUnavailable`."""
 
     def run() -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -218,6 +230,6 @@ async def open_sqlite_monitor_states(path: Path) -> SqliteMonitorStates:
         return connection
 
     try:
-        return SqliteMonitorStates(await asyncio.to_thread(run))
+        return SqliteMonitorStates(await asyncio.to_thread(run), on_alerts)
     except sqlite3.OperationalError as error:
         raise StorageUnavailable(f"{path} cannot be opened: {error}") from error

@@ -3,6 +3,7 @@
 import itertools
 import uuid
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from consumers.insert_chunk import insert_chunk
 from consumers.transforms import pageviews_topic
 from consumers.transforms.pageviews_topic import DROPPED, PAGEVIEWS, PageviewsTopic
 from pipeline_contracts.collected import CollectMeta, Dropped, encode_collected
+from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.records import LogRecord
 from pipeline_contracts.times import format_time, from_epoch_ms
 from storage_backends.column_store.apply_schema import apply_schema
@@ -217,3 +219,59 @@ async def test_an_unreadable_record_becomes_a_dead_letter_and_the_rest_is_stored
     rows = await store(PageviewsTopic(), chunk_of(f"bad/{site_id}", [good, *bad]), column_store)
     assert [dead.record.offset for dead in rows.dead] == [1, 2]
     assert [part.offset for part in rows.tables[PAGEVIEWS]] == [0]
+
+
+async def test_a_flood_of_visitors_keeps_only_the_newest_in_memory(
+    column_store: ChdbColumnStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The visits are the same: what is no longer in memory is looked up, also after a restart."""
+    random = Random(7)
+    times = [minute * _MINUTE_MS for minute in range(0, 240, 6) for _ in range(4)]
+    visitors = [(_NOON_MS + at_ms, f"203.0.113.{random.randrange(40)}") for at_ms in times]
+
+    async def run() -> tuple[list[list[int]], int]:
+        site_id = next(_sites)
+        log = f"flood/{site_id}"
+        records = make_records(site_id, (), [sent(at_ms, address=address) for at_ms, address in visitors])
+        topic, most = PageviewsTopic(), 0
+        for begin in range(0, len(records), 16):
+            if begin == 80:
+                topic = PageviewsTopic()
+            await store(topic, chunk_of(log, records[begin : begin + 16]), column_store)
+            most = max(most, len(topic._partitions[log].visits))
+        return await visits_of(column_store, site_id), most
+
+    visits, most = await run()
+    monkeypatch.setattr(pageviews_topic, "_MAX_KEYS", 12)
+    few_visits, few = await run()
+    assert few_visits == visits
+    assert most > 30 > few
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+async def test_a_chunk_that_failed_is_not_known_when_another_consumer_has_finished_it(
+    column_store: ChdbColumnStore, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    site_id = next(_sites)
+    log = f"failed/{site_id}"
+    monkeypatch.setattr(pageviews_topic, "_SLICE_EVENTS", 1)
+    traffic = [sent(_NOON_MS + minutes * _MINUTE_MS) for minutes in (0, 20, 40, 60)]
+    first, *middle, last = make_records(site_id, (), traffic)
+    mine, others = PageviewsTopic(), PageviewsTopic()
+    await store(mine, chunk_of(log, [first]), column_store)
+    find = pageviews_topic._find_stored_events
+    looked_up: list[int] = []
+
+    async def fail(*arguments: Any) -> Any:
+        looked_up.append(1)
+        if len(looked_up) > failing:
+            raise StorageUnavailable("away")
+        return await find(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pageviews_topic, "_find_stored_events", fail)
+        with pytest.raises(StorageUnavailable):
+            await mine.make_rows(chunk_of(log, middle), column_store)
+    await store(others, chunk_of(log, middle), column_store)
+    await store(mine, chunk_of(log, [last]), column_store)
+    assert await visits_of(column_store, site_id) == [[0, 1, 2, 3]]

@@ -18,6 +18,8 @@ Step = tuple[Any, ...]
 
 async def _play(monitored: Monitored, heartbeat: int, steps: list[Step]) -> None:
     for step in steps:
+        monitored.changes.is_due()
+        before = await _events(monitored)
         match step:
             case ("scan", at_ms):
                 await monitored.states.change_due(at_ms, 100, passing(at_ms))
@@ -25,6 +27,8 @@ async def _play(monitored: Monitored, heartbeat: int, steps: list[Step]) -> None
                 await monitored.states.keep_clock(SCAN_CLOCK, at_ms)
             case (signal, at_ms):
                 await monitored.states.change(*taking((heartbeat, f"run {at_ms}", signal, at_ms)), None)
+        # The worker of incidents looks at the database only if it has changed.
+        assert await _events(monitored) == before or monitored.changes.is_due()
 
 
 async def _events(monitored: Monitored) -> list[tuple[str, str, str]]:

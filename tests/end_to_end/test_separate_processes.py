@@ -21,6 +21,7 @@ import aiohttp
 import psutil
 import pytest
 
+from ingest_edge.admission import _REQUESTS_AHEAD
 from loadtests.check_stored import judge
 from loadtests.faults.explain import explain
 from loadtests.faults.tour import SETTINGS, run_tour
@@ -33,14 +34,13 @@ from tests.support.compose_file import own_services
 from tests.support.engines import or_skip
 from tests.support.scrape import check_scrape
 from tests.support.waits import wait_within
-from wiring.processes.edge import SLICE_SECONDS
 
 _RATE = 5000
 _BURST = 2500
-# The tokens that an edge leases at once from the account.
-_SLICE = int(_RATE * SLICE_SECONDS)
 # Events in each request of a flood.
 _BATCH = 50
+# The tokens that an edge leases from the account for its next requests.
+_SLICE = _REQUESTS_AHEAD * _BATCH
 # The first test includes the start of all services.
 pytestmark = pytest.mark.timeout(600)
 

@@ -431,17 +431,27 @@ def test_setting_and_installed_module_choose(monkeypatch: pytest.MonkeyPatch) ->
     module, description = find_accelerator("auto")
     assert module is None
     assert f"has interface {INTERFACE + 1} instead of {INTERFACE}" in description
+    # The folder of a removed package.
+    monkeypatch.setattr(importlib, "import_module", lambda _name: SimpleNamespace())
+    module, description = find_accelerator("auto")
+    assert module is None
+    assert "has interface none" in description
 
 
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (ModuleNotFoundError("No module"), "no accelerator is installed"),
+        (ModuleNotFoundError("No module", name=accelerator_module.MODULE), "no accelerator is installed"),
+        (
+            ModuleNotFoundError("No module named 'other'", name="other"),
+            "cannot be loaded: No module named 'other'",
+        ),
         (ImportError("wrong ELF class"), "cannot be loaded: wrong ELF class"),
+        (SystemError("initialization failed"), "cannot be loaded: initialization failed"),
     ],
 )
 def test_python_validates_without_a_module_that_loads(
-    monkeypatch: pytest.MonkeyPatch, error: ImportError, reason: str
+    monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
 ) -> None:
     def fail(_name: str) -> None:
         raise error

@@ -135,6 +135,25 @@ async def test_concurrent_requests_share_a_lease() -> None:
     assert counter.asked == 1
 
 
+async def test_few_requests_of_a_steady_sender_find_too_few_tokens_late() -> None:
+    """A request that starts without waiting, and then has to wait for tokens, has been decoded for nothing."""
+    limit, shares = RateLimit(rate=5000, burst=50_000), {}
+    for events in (1, 10, 34, 51, 75, 99, 100, 150, 300, 500):
+        clock = Clock()
+        admission = Admission(SlowCounter(clock), slice_seconds=0.02, clock=clock)
+        at_once = in_vain = 0
+        for _ in range(200):
+            clock.now += events / 4000
+            if admission.may_take_now("acc"):
+                if admission.take_now("acc", events, limit) is not None:
+                    at_once += 1
+                    continue
+                in_vain += 1
+            await admission.take("acc", events, limit)
+        shares[events] = (in_vain, at_once)
+    assert {events: found for events, found in shares.items() if found[0] > 1 or found[1] < 100} == {}
+
+
 async def test_account_over_its_rate_is_refused_without_a_lease_each_time() -> None:
     clock = Clock()
     counter = SlowCounter(clock)

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from ingest_edge import accept as accept_module
 from ingest_edge import fast_path as fast_path_module
 from ingest_edge import http_server
 from ingest_edge import intake as intake_module
@@ -21,6 +20,7 @@ from loadtests.bench.otlp_payloads import otlp_bodies
 from pipeline_contracts import topics
 from pipeline_contracts.errors import RecordTooLarge, StorageUnavailable
 from pipeline_contracts.otlp.records import decode_otlp_meta
+from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.records import decode_meta
 from storage_backends.key_directory.interface import KeyEntry
 from tests.ingest_edge.conftest import INGEST, Answer, RunningEdge, StartEdge, _read_answer
@@ -281,14 +281,13 @@ async def test_both_paths_of_otlp_respond_and_store_alike(
 async def test_after_a_refusal_an_account_takes_the_usual_path_for_a_second(
     edge: RunningEdge, taken: list[Pending], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = intake_module.now_ms()
-    monkeypatch.setattr(intake_module, "now_ms", lambda: now)
-    monkeypatch.setattr(accept_module, "now_ms", lambda: now)
+    now = intake_module.monotonic()
+    monkeypatch.setattr(intake_module, "monotonic", lambda: now)
     counts = []
     for body in (batch(), b"no", batch()):
         await answers(edge, request(edge, body))
         counts.append(len(taken))
-    now += 1000
+    now += 1.0
     await answers(edge, request(edge, batch()))
     assert [*counts, len(taken)] == [1, 1, 1, 2]
 
@@ -451,8 +450,9 @@ async def test_a_fault_after_the_append_stores_nothing_twice(
     assert (answer.status, len(await edge.appended()), edge.budgets.bytes) == (202, 1, 0)
 
 
+@pytest.mark.parametrize("status", [503, 429, 413])
 async def test_a_body_is_decoded_once_if_it_cannot_be_stored_now(
-    edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
+    edge: RunningEdge, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     decoded: list[bytes] = []
     read = Accept._read_batch
@@ -465,16 +465,44 @@ async def test_a_body_is_decoded_once_if_it_cannot_be_stored_now(
         raise StorageUnavailable("away")
 
     monkeypatch.setattr(Accept, "_read_batch", count)
-    monkeypatch.setattr(type(edge.log), "append", refuse)
+    key, body = edge.key, batch()
+    if status == 503:
+        monkeypatch.setattr(type(edge.log), "append", refuse)
+    else:
+        key = await edge.issue_key(limit=RateLimit(rate=0.001, burst=1))
+        if status == 429:
+            await answers(edge, request(edge, body, key=key))
+        else:
+            body = json.dumps({"batch_id": "b-1", "events": json.loads(body)["events"] * 2}).encode()
     counts = []
     for _ in range(3):
         decoded.clear()
-        (answer,) = await answers(edge, request(edge, batch()))
+        (answer,) = await answers(edge, request(edge, body, key=key))
         assert answer is not None
-        assert answer.status == 503
+        assert answer.status == status
         counts.append(len(decoded))
     # The first one found out.
     assert counts == [2, 1, 1]
+
+
+async def test_a_request_that_arrives_while_another_one_waits_may_arrive_in_pieces(
+    edge: RunningEdge, taken: list[Pending], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A connection that stopped reading would end this test by its timeout.
+    monkeypatch.setattr(http_server, "_ARRIVAL_SECONDS", 60.0)
+    log = HeldLog(edge, monkeypatch)
+    sent = request(edge, batch("b-1")), request(edge, batch("b-2"))
+    async with connection(edge) as (reader, writer), asyncio.timeout(20):
+        writer.write(sent[0] + sent[1][:-20])
+        await log.wait_for(1)
+        log.appends[0].set_result(None)
+        first = await _read_answer(reader)
+        writer.write(sent[1][-20:])
+        await log.wait_for(2)
+        log.appends[1].set_result(None)
+        second = await _read_answer(reader)
+    assert [each is not None and each.status for each in (first, second)] == [202, 202]
+    assert len(taken) == 2
 
 
 async def test_a_record_that_the_brokers_never_take_is_too_large(

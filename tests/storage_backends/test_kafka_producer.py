@@ -200,14 +200,30 @@ async def test_numbers_of_a_batch_that_was_never_stored_are_used_again(
     answers: Sequence[tuple[Answer, ...]] = ((10,), (29,), (0,), (7, 29))
     found = []
     for tries in answers:
-        append(producer, A, b"1", b"2")
+        append(producer, A, b"1")
         for answer in tries:
             found.append(sequence((await brokers.take(answer))[1][A]))
     await wait_until(lambda: len(results) == len(answers))
-    assert found == [0, 0, 0, 2, 2]
+    assert found == [0, 0, 0, 1, 1]
     assert producer.failure == "TopicAuthorizationFailedError"
     append(producer, A, b"3")
-    assert sequence((await brokers.take())[1][A]) == 4
+    assert sequence((await brokers.take())[1][A]) == 2
+
+
+async def test_batches_become_smaller_until_the_brokers_take_them(
+    producer: KafkaProducer, results: list[tuple[PendingBatch, Exception | None]]
+) -> None:
+    brokers: Brokers = producer.client
+    counts: list[list[int]] = []
+    for code in (10, 10, 0):
+        opened = list(dict.fromkeys(append(producer, A, b"1", b"2", b"3", b"4")))
+        for batch in opened:
+            # As the log counts it: three bytes a record.
+            batch.size = 12 // len(opened)
+        counts.append([len(values((await brokers.take(code))[1][A])) for _ in opened])
+        await wait_until(lambda: len(results) == sum(map(len, counts)))
+    assert counts == [[4], [2, 2], [1, 1, 1, 1]]
+    assert [failure for _, failure in results[-4:]] == [None] * 4
 
 
 async def test_a_batch_that_cannot_be_encoded_stops_no_other_one(

@@ -1,15 +1,17 @@
 """A migrated database with heartbeats and queues, and the states that the consumers write into it."""
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import insert, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from control_domain.database.changes import Changes, count_change
 from control_domain.database.engine import open_sessions
 from control_domain.tables.monitors import Heartbeat, HeartbeatState, Queue
 from storage_backends.monitor_states.interface import MonitorStates
@@ -31,6 +33,8 @@ class Monitored:
     engine: AsyncEngine
     environment_id: str
     _environment: int
+    changes: Changes
+    """Due after alert events were written."""
 
     async def add_heartbeats(self, count: int, **changes: Any) -> list[int]:
         """Add hourly heartbeats with 5 minutes of grace and 30 of run time; return their IDs."""
@@ -86,17 +90,18 @@ class Monitored:
 async def open_monitored(url: str) -> AsyncIterator[Monitored]:
     """Migrate an empty database of either kind; yield the monitor states in it."""
     async with migrated(url) as engine:
-        async with open_sessions(engine)() as session, session.begin():
+        sessions = open_sessions(engine)
+        async with sessions() as session, session.begin():
             environment = (await make_acme(session, datetime.now(UTC))).environment
-        states = await open_states(url)
+        states = await open_states(url, partial(count_change, sessions))
         try:
-            yield Monitored(states, engine, environment.public_id, environment.id)
+            yield Monitored(states, engine, environment.public_id, environment.id, Changes(sessions))
         finally:
             await states.close()
 
 
-async def open_states(url: str) -> MonitorStates:
+async def open_states(url: str, on_alerts: Callable[[], object] = lambda: None) -> MonitorStates:
     """Open the monitor states of a database."""
     if url.startswith("sqlite"):
-        return await open_sqlite_monitor_states(Path(url.partition(":///")[2]))
+        return await open_sqlite_monitor_states(Path(url.partition(":///")[2]), on_alerts)
     return await open_postgres_monitor_states(url)

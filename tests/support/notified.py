@@ -116,6 +116,14 @@ class Notified:
         while await worker.process_some(self.now):
             pass
         await self.writer.write_due(self.now)
+        async with self.sessions() as session:
+            due = await session.scalar(select(func.min(NotificationGroup.due_at)))
+        if due is None:
+            assert not self.writer.is_due(self.now + timedelta(days=9000))
+        else:
+            # The worker looks at the groups neither too late nor all the time.
+            moment = timedelta(microseconds=1)
+            assert [self.writer.is_due(at) for at in (due - moment, due)] == [False, True]
 
     async def advance(self, seconds: float) -> None:
         """Let time pass: the group worker runs at each time at which a group is due."""

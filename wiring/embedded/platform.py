@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from consumers.assemble import ignore_step
 from consumers.chunk import OnStep
+from control_domain.database.changes import count_change
 from control_domain.database.engine import Sessions, open_engine, open_sessions
 from control_domain.database.migrations.upgrade import upgrade_database
 from control_domain.first_account.account import ensure_first_account
@@ -212,7 +213,7 @@ async def _open_storage(stack: AsyncExitStack, data: Path, settings: Settings) -
         salts = FileSalts(data / "salts.json")
     with explain_file_errors(data / DATABASE):
         sessions = await _open_database(stack, data / DATABASE)
-        states = await open_sqlite_monitor_states(data / DATABASE)
+        states = await open_sqlite_monitor_states(data / DATABASE, partial(count_change, sessions))
     stack.push_async_callback(states.close)
     with explain_file_errors(data / "event-log.sqlite"):
         log = await open_sqlite_log(data / "event-log.sqlite", log_bounds(settings))
