@@ -13,6 +13,7 @@ FEWEST_PARTITIONS = 12
 """The default of PHAROS_KAFKA_PARTITIONS."""
 _REQUESTS = 4000
 _HALVINGS = 12
+_DOUBLINGS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,29 +40,38 @@ def make_plan(costs: Costs, events_per_second: float, batch_events: int, chunk_s
     edges = max(1, math.ceil(requests / highest_rate(costs.edge, batch_events)))
     # All of its requests: few of them do not show how long the slowest ones take.
     load = EdgeLoad(requests / edges, batch_events, are_random=True)
-    event_us = costs.consumer.event_us + costs.consumer.record_us / batch_events
-    consumers = max(1, math.ceil(1e-6 * events_per_second * event_us / TARGET))
-    # As many for each consumer.
-    partitions = consumers * math.ceil(FEWEST_PARTITIONS / consumers)
-    while True:
-        work = ConsumerLoad(
-            events_per_second, batch_events, partitions, consumers, chunk_seconds=chunk_seconds
-        )
-        stored = forecast_consumers(costs.consumer, costs.insert, work)
-        if math.isfinite(stored.longest_lag_s):
-            break
-        partitions *= 2
+    work, stored = _plan_consumers(costs, events_per_second, batch_events, chunk_seconds)
     return Plan(
         events_per_second,
         batch_events,
         edges,
         simulate_edge(costs.edge, load),
-        partitions,
-        consumers,
+        work.partitions,
+        work.consumers,
         stored,
         1e-6 * requests * (costs.broker.request_us + batch_events * costs.broker.event_us),
         1e-6 * events_per_second * costs.broker.event_bytes,
     )
+
+
+def _plan_consumers(
+    costs: Costs, events_per_second: float, batch_events: int, chunk_seconds: float
+) -> tuple[ConsumerLoad, ConsumerForecast]:
+    """Return the fewest consumers that keep up, with as many partitions for each."""
+    event_us = costs.consumer.event_us + costs.consumer.record_us / batch_events
+    consumers = max(1, math.ceil(1e-6 * events_per_second * event_us / TARGET))
+    while True:
+        partitions = consumers * math.ceil(FEWEST_PARTITIONS / consumers)
+        for _ in range(_DOUBLINGS):
+            work = ConsumerLoad(
+                events_per_second, batch_events, partitions, consumers, chunk_seconds=chunk_seconds
+            )
+            stored = forecast_consumers(costs.consumer, costs.insert, work)
+            if math.isfinite(stored.longest_lag_s):
+                return work, stored
+            partitions *= 2
+        # Slow inserts: more partitions do not help, because the consumers' slots are full.
+        consumers += math.ceil(consumers / 10)
 
 
 def highest_rate(costs: EdgeCosts, batch_events: int) -> float:

@@ -118,6 +118,14 @@ def test_a_plan_has_enough_of_everything() -> None:
     assert large.log_mb_per_second == pytest.approx(127.0)
 
 
+def test_slow_inserts_take_more_consumers_than_their_cpu() -> None:
+    slow = replace(_COSTS, insert=replace(_INSERT, row_ms=0.1))
+    plan, slow_plan = make_plan(_COSTS, 1e6, 100), make_plan(slow, 1e6, 100)
+    assert slow_plan.consumers > plan.consumers
+    assert slow_plan.stored.utilisation < plan.stored.utilisation
+    assert math.isfinite(slow_plan.stored.longest_lag_s)
+
+
 def test_factors_are_found_and_none_is_negative() -> None:
     rows = [(1.0, n) for n in (1, 10, 100)]
     assert fit(rows, [5 + 2 * n for _, n in rows]) == pytest.approx([5, 2])
