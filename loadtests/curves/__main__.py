@@ -1,6 +1,7 @@
 """`python -m loadtests.curves`: measure what an event costs as everything around it becomes more."""
 
 import argparse
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,6 +27,7 @@ from tests.support.engines import EngineMissing
 
 _RESULTS = Path("curves-results.json")
 _IMAGES = Path("docs/images")
+_PUBLISHED = Path(__file__).with_name("published.json")
 # Each point of a curve is one measurement: shorter than those of `make bench`, and more of them.
 _FULL = replace(FULL, warm_up=1.5, seconds=5.0, informative_seconds=8.0, consumer_events=200_000)
 _QUICK = replace(QUICK, consumer_events=20_000)
@@ -72,7 +74,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--publish",
         action="store_true",
-        help=f"also draw the curves into {_IMAGES}, and write the costs that make simulate reads ({COSTS.name})",
+        help=f"also draw the curves into {_IMAGES}, and keep the points ({_PUBLISHED.name}) and the costs that make "
+        f"simulate reads ({COSTS.name})",
     )
     add_json_option(parser, _RESULTS, "every point")
     return parser.parse_args()
@@ -90,7 +93,10 @@ async def _measure(parts: Mapping[str, _Part], length: RunLength) -> dict[str, l
 
 def _results(given: argparse.Namespace) -> Results:
     if given.draw:
-        return read_results(Path(given.json))
+        try:
+            return read_results(Path(given.json))
+        except OSError as error:
+            sys.exit(f"curves: {error}. Measure first, or give the published points: --json {_PUBLISHED}")
     parts = _parts(given.quick, given.views)
     names = given.only or list(parts)
     measured = _measure({name: parts[name] for name in names}, _QUICK if given.quick else _FULL)
@@ -106,7 +112,8 @@ def main() -> None:
     results = _results(given)
     write_results(given.json, encode_results(results), lambda: show_curves(Console(), results))
     if given.publish:
-        files = [*draw_pictures(results, _IMAGES), write_costs(calibrate(results))]
+        _PUBLISHED.write_bytes(encode_results(results))
+        files = [*draw_pictures(results, _IMAGES), _PUBLISHED, write_costs(calibrate(results))]
         print("Written to", ", ".join(map(str, files)))
 
 
