@@ -5,9 +5,9 @@ from datetime import date
 
 from analytics_queries.telemetry.limited_sql import LIMITS, query_limited
 from analytics_queries.visit_analysis.conditions import filter_visits
-from analytics_queries.visit_analysis.request import AnalysisRequest, whole_days
+from analytics_queries.visit_analysis.request import AnalysisRequest
 from analytics_queries.visit_analysis.stored_days import stored_days
-from analytics_queries.visits.calendar_days import Period
+from analytics_queries.visits.calendar_days import Period, whole_days
 from analytics_queries.visits.period_figures import Figures
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_statements

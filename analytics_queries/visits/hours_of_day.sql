@@ -5,7 +5,8 @@ WITH
     (
         SELECT *, actions.name AS action_names
         FROM pharos.visit_days
-        WHERE site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
+        WHERE {has_past:Bool} AND site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date}
+            AND run IN {runs:Array(UInt64)}
         UNION ALL
         SELECT *, actions.name AS action_names
         FROM pharos.open_visit_days

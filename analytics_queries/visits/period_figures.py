@@ -8,9 +8,9 @@ from analytics_queries.visits.calendar_days import Period
 from analytics_queries.visits.report_request import ReportRequest
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
-from storage_backends.sql_files import read_sql
+from storage_backends.sql_files import read_statements
 
-_SQL = read_sql(__file__)
+_SQL = read_statements(__file__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,20 @@ class Figures:
 async def period_figures(
     store: ColumnStore, request: ReportRequest, period: Period, runs: Mapping[date, int]
 ) -> Figures:
-    """Return the figures of the period; its last day counts up to `period.end`. Raises `StorageUnavailable`."""
-    parameters = {**request.parameters(period, runs), "end_ms": to_epoch_ms(period.end)}
-    (row,) = (await store.query(_SQL, parameters)).rows
-    return Figures(*(int(value) for value in row))
+    """Return the figures of those days of the period that `runs` has; its last day counts up to `period.end`. Raises
+    `StorageUnavailable`."""
+    parts = []
+    if any(day in runs for day in period.days[:-1]):
+        parts.append("whole_days")
+    if period.last in runs:
+        parts.append("cut_day")
+    if not parts:
+        return Figures()
+    sql = _SQL["visits"] + "\n" + "\nUNION ALL\n".join(_SQL[name] for name in parts)
+    parameters = {
+        **request.parameters(period, runs),
+        "cut": period.last,
+        "end_ms": to_epoch_ms(period.end),
+    }
+    rows = (await store.query(sql, parameters)).rows
+    return sum((Figures(*map(int, row)) for row in rows), Figures())

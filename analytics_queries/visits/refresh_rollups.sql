@@ -130,6 +130,7 @@ FROM
                     FROM pharos.pageviews
                     WHERE site_id = {site_id:UInt64} AND day IN {own_days:Array(Date)}
                         AND toDate(occurred_at, {timezone:String}) IN {days:Array(Date)}
+                        AND occurred_at < fromUnixTimestamp64Milli({now_ms:Int64}, 'UTC')
                 )
         )
         GROUP BY visit_id, local_day
