@@ -28,6 +28,8 @@ class StaleRollup:
     """The same, counted by whole days in UTC."""
     is_open: bool
     """The day has not ended."""
+    previous: int = 0
+    """The run that is stale. Its rows are there for an hour at least. 0: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,5 +82,5 @@ async def check_rollups(
         if was_far == far if begin is None else was_exact == exact:
             runs[day] = run
         elif far:
-            stale.append(StaleRollup(day, exact, far, day >= today))
+            stale.append(StaleRollup(day, exact, far, day >= today, run))
     return DailyRollups(runs, stale)

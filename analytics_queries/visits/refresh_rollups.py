@@ -16,6 +16,7 @@ _SQL = read_statements(__file__)
 # Limits of one statement, which groups its events in memory. The events of a day include those of the days around it.
 _MOST_EVENTS = 2_000_000
 _MOST_DAYS = 31
+_SETTINGS = ("enable_materialized_cte = 1",)
 # Queries that still read the rows of a superseded run have ended by then.
 _KEEP_SUPERSEDED = timedelta(hours=1)
 
@@ -54,8 +55,11 @@ async def refresh_stale_rollups(
             "own_days": utc_days_of(days, timezone),
             "read_days": utc_days_around(days, timezone),
             "now_ms": to_epoch_ms(now),
+            "previous": part[0].previous,
         }
-        await command_limited(store, _SQL["insert_visits"], visits, is_large=True)
+        # Several open days are not compared: each would count the events of the others.
+        sql = _insert_visits(is_update=is_open and len(part) == 1 and part[0].previous > 0)
+        await command_limited(store, sql, visits, is_large=True, settings=_SETTINGS)
         if not is_open:
             lists = {"site_id": site_id, "days": days, "run": run}
             await command_limited(store, _SQL["insert_lists"], lists, is_large=True)
@@ -71,6 +75,14 @@ async def refresh_stale_rollups(
         await command_limited(store, _SQL["insert_marks"], marks, is_large=True)
         runs |= {day: run + number for number, day in enumerate(days, start=1)}
     return runs
+
+
+def _insert_visits(*, is_update: bool) -> str:
+    """Return the statement. An update computes the visits whose events have changed since the previous run, and copies
+    the others."""
+    sql = _SQL["insert_visits"].replace("{changed}", _SQL["changed"] if is_update else "")
+    sql = sql.replace("{chosen}", _SQL["changed_visits" if is_update else "all_visits"])
+    return sql.replace("{unchanged}", _SQL["unchanged_visits"] if is_update else "")
 
 
 def _parts(rollups: DailyRollups) -> Iterator[list[StaleRollup]]:
