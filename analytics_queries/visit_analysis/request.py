@@ -7,6 +7,7 @@ from typing import Any
 
 from analytics_queries.visit_analysis.conditions import Condition, condition_parameters
 from analytics_queries.visits.calendar_days import Period, day_of, days_between, may_be_over, start_of_day
+from analytics_queries.visits.report_request import Goals
 from pipeline_contracts.times import to_epoch_ms
 
 _DAY = timedelta(days=1)
@@ -24,6 +25,11 @@ class AnalysisRequest:
     now: datetime | None = None
     """The time of the request, unless rollups may have later events. If no day of the period has ended, `visit_days` is
     not read. None: both tables are read."""
+
+    @property
+    def goals(self) -> Goals:
+        """What counts as a conversion."""
+        return Goals(tuple(self.goal_events), tuple(self.goal_paths))
 
     def parameters(self, period: Period, runs: Mapping[date, int]) -> dict[str, Any]:
         """Return the SQL parameters for reading the rollups of those days of a period that `runs` has."""

@@ -5,12 +5,11 @@ from collections.abc import Coroutine, Mapping, Sequence
 from datetime import date
 from typing import Any, TypeVar
 
-from analytics_queries.visit_analysis.request import AnalysisRequest
-from analytics_queries.visit_analysis.stored_days import read_stored_conversions, stored_days
 from analytics_queries.visits.calendar_days import Period, whole_days
 from analytics_queries.visits.period_figures import Figures, period_figures
 from analytics_queries.visits.report_request import ReportRequest
 from analytics_queries.visits.report_rows import Conversions, FoundRows
+from analytics_queries.visits.stored_days import read_stored_conversions, stored_days
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_statements
 
@@ -91,17 +90,15 @@ async def _read_finished_days(
 ) -> tuple[Mapping[date, Figures], Figures]:
     """Add the stored days of the current period to `found`; return what is stored, and the figures of the previous
     period."""
-    goals = request.goals
-    analysis = AnalysisRequest(
-        request.site_id, request.timezone, goal_events=goals.events, goal_paths=goals.paths
-    )
+    site_id, goals = request.site_id, request.goals
     days = [*whole_days(previous, request.timezone), *whole_days(current, request.timezone)]
-    stored = await stored_days(store, analysis, days, runs)
+    stored = await stored_days(store, site_id, goals, days, runs)
     mine = [day for day in current.days if day in stored]
     for day in mine:
         found.add_figures(day, stored[day])
     if mine and (goals.events or goals.paths):
-        for kind, name, people, number, money in await read_stored_conversions(store, analysis, mine, runs):
+        rows = await read_stored_conversions(store, site_id, goals, mine, runs)
+        for kind, name, people, number, money in rows:
             conversions = Conversions(int(number), int(people), [*map(tuple, money)])
             found.add_goal(kind, name, conversions)
     others = {day: run for day, run in runs.items() if day in previous.days and day not in stored}

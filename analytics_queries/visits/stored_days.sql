@@ -71,7 +71,7 @@ LEFT JOIN
 ) AS counted ON counted.run = over.run;
 
 -- name: read_conversions
--- How often were the goals reached on these days? Rows as those of `conversions.sql`, without that of all visitors.
+-- How often were the goals reached on these days? Rows as those of `visit_analysis/conversions.sql`, without that of all visitors.
 SELECT
     'goal_event' AS kind, name, sum(visitors) AS people, sum(number) AS conversions,
     arrayMap(
