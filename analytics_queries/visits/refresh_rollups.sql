@@ -2,202 +2,143 @@
 -- order of `days`. Readers take the runs that the table `told_days` names, so unfinished or repeated runs change nothing.
 
 -- name: insert_visits
--- What were a site's visits on each of some days? A row for each visit and each of these days with an event of it, into the
--- table of days that are over (`visit_days`) or of those that are not (`open_visit_days`).
+-- What were a site's visits on each of some days that are over? A row for each visit and each of these days with an event of it.
 -- `days` are calendar days of the time zone `timezone`; `own_days` the days in UTC that they lie on, `read_days` those on
 -- which other events of their visits may lie (a visit lasts 24 h at most). Events from `now_ms` on are left out.
 -- All events of a visit describe it, also those of other days: its source and so on come from the first one. `visitor`
 -- differs from day to day; is_single: the visitor has no other visit on that day. Times in arrays are milliseconds since 1970.
--- The module inserts which visits to compute: `all_visits`, or `changed_visits` together with the rows of the others.
-INSERT INTO pharos.{table:Identifier}
+INSERT INTO pharos.visit_days
 (
     site_id, day, run, visit_id, visitor, is_single, present_at, is_present, is_start, started_at, duration_ms, is_bounce,
     source, campaign, device, country, browser, os, entry_page, exit_page, pages, views, page_views, page_times, other_pages,
-    actions, vitals, events, day_events
+    actions, vitals
 )
-{changed}
 SELECT
     {site_id:UInt64},
-    day,
+    bucket.1 AS day,
     {run:UInt64} + indexOf({days:Array(Date)}, day),
     visit_id,
-    visitor,
+    bitXor(visit_visitor, toUInt64(toUInt16(day)) * 0x9E3779B97F4A7C15) AS visitor,
     count() OVER (PARTITION BY visitor) = 1 AS is_single,
-    present_at, is_present, is_start, started_at, duration_ms, is_bounce, source, campaign, device, country, browser, os,
-    entry_page, exit_page, pages, views, page_views, page_times, other_pages, actions, vitals, events, day_events
+    bucket.2 AS present_at,
+    toUnixTimestamp64Milli(present_at) > 0 AS is_present,
+    toDate(started_at, {timezone:String}) = day AND started_at < fromUnixTimestamp64Milli({now_ms:Int64}, 'UTC') AS is_start,
+    started_at,
+    toUInt64(dateDiff('millisecond', started_at, ended_at)) AS duration_ms,
+    visit_views = 1 AND interactions = 0 AND visible < 10000 AS is_bounce,
+    toLowCardinality(visit_source) AS source,
+    toLowCardinality(visit_campaign) AS campaign,
+    toLowCardinality(visit_device) AS device,
+    toLowCardinality(visit_country) AS country,
+    toLowCardinality(visit_browser) AS browser,
+    toLowCardinality(visit_os) AS os,
+    toLowCardinality(visit_entry_page) AS entry_page,
+    toLowCardinality(visit_exit_page) AS exit_page,
+    CAST(arrayDistinct(bucket.3), 'Array(LowCardinality(String))') AS pages,
+    toUInt32(length(bucket.3)) AS views,
+    arrayMap(times -> toUInt32(length(times)), page_times) AS page_views,
+    arrayMap(page -> arrayFilter((time, path) -> path = page, bucket.4, bucket.3), pages) AS page_times,
+    CAST(arrayFilter(page -> NOT has(bucket.3, page), all_pages), 'Array(LowCardinality(String))') AS other_pages,
+    CAST(
+        bucket.5,
+        'Array(Tuple(at Int64, name LowCardinality(String), label String, revenue Int64, currency LowCardinality(String)))'
+    ) AS actions,
+    CAST(
+        arrayMap(
+            vital -> (vital.1, vital.4),
+            arrayFilter(
+                (vital, next) -> (vital.1, vital.2) != (next.1, next.2),
+                arraySort(bucket.6) AS sorted,
+                arrayResize(arrayPopFront(sorted), length(sorted))
+            )
+        ),
+        'Array(Tuple(metric LowCardinality(String), value Float64))'
+    ) AS vitals
 FROM
 (
     SELECT
         visit_id,
-        bucket.1 AS day,
-        bitXor(visit_visitor, toUInt64(toUInt16(day)) * 0x9E3779B97F4A7C15) AS visitor,
-        bucket.2 AS present_at,
-        toUnixTimestamp64Milli(present_at) > 0 AS is_present,
-        toDate(started_at, {timezone:String}) = day AND started_at < fromUnixTimestamp64Milli({now_ms:Int64}, 'UTC') AS is_start,
-        started_at,
-        toUInt64(dateDiff('millisecond', started_at, ended_at)) AS duration_ms,
-        visit_views = 1 AND interactions = 0 AND visible < 10000 AS is_bounce,
-        toLowCardinality(visit_source) AS source,
-        toLowCardinality(visit_campaign) AS campaign,
-        toLowCardinality(visit_device) AS device,
-        toLowCardinality(visit_country) AS country,
-        toLowCardinality(visit_browser) AS browser,
-        toLowCardinality(visit_os) AS os,
-        toLowCardinality(visit_entry_page) AS entry_page,
-        toLowCardinality(visit_exit_page) AS exit_page,
-        CAST(arrayDistinct(bucket.3), 'Array(LowCardinality(String))') AS pages,
-        toUInt32(length(bucket.3)) AS views,
-        arrayMap(times -> toUInt32(length(times)), page_times) AS page_views,
-        arrayMap(page -> arrayFilter((time, path) -> path = page, bucket.4, bucket.3), pages) AS page_times,
-        CAST(arrayFilter(page -> NOT has(bucket.3, page), all_pages), 'Array(LowCardinality(String))') AS other_pages,
-        CAST(
-            bucket.5,
-            'Array(Tuple(at Int64, name LowCardinality(String), label String, revenue Int64, currency LowCardinality(String)))'
-        ) AS actions,
-        CAST(
-            arrayMap(
-                vital -> (vital.1, vital.4),
-                arrayFilter(
-                    (vital, next) -> (vital.1, vital.2) != (next.1, next.2),
-                    arraySort(bucket.6) AS sorted,
-                    arrayResize(arrayPopFront(sorted), length(sorted))
-                )
-            ),
-            'Array(Tuple(metric LowCardinality(String), value Float64))'
-        ) AS vitals,
-        visit_events AS events,
-        bucket.7 AS day_events
+        argMin(part_visitor, part_first) AS visit_visitor,
+        argMin(part_source, part_first) AS visit_source,
+        argMin(part_campaign, part_first) AS visit_campaign,
+        argMin(part_device, part_first) AS visit_device,
+        argMin(part_country, part_first) AS visit_country,
+        argMin(part_browser, part_first) AS visit_browser,
+        argMin(part_os, part_first) AS visit_os,
+        min(part_began) AS started_at,
+        max(part_ended) AS ended_at,
+        sum(part_views) AS visit_views,
+        sum(part_interactions) AS interactions,
+        sum(part_visible) AS visible,
+        argMinIf(part_entry_page, part_entry, part_views > 0) AS visit_entry_page,
+        argMaxIf(part_exit_page, part_exit, part_views > 0) AS visit_exit_page,
+        groupUniqArrayArray(part_paths) AS all_pages,
+        groupArrayIf(
+            (local_day, part_present_at, part_counted_paths, part_counted_times, part_actions, part_vitals),
+            part_counted > 0
+        ) AS buckets
     FROM
     (
         SELECT
             visit_id,
-            argMin(part_visitor, part_first) AS visit_visitor,
-            argMin(part_source, part_first) AS visit_source,
-            argMin(part_campaign, part_first) AS visit_campaign,
-            argMin(part_device, part_first) AS visit_device,
-            argMin(part_country, part_first) AS visit_country,
-            argMin(part_browser, part_first) AS visit_browser,
-            argMin(part_os, part_first) AS visit_os,
-            min(part_began) AS started_at,
-            max(part_ended) AS ended_at,
-            sum(part_events) AS visit_events,
-            sum(part_views) AS visit_views,
-            sum(part_interactions) AS interactions,
-            sum(part_visible) AS visible,
-            argMinIf(part_entry_page, part_entry, part_views > 0) AS visit_entry_page,
-            argMaxIf(part_exit_page, part_exit, part_views > 0) AS visit_exit_page,
-            groupUniqArrayArray(part_paths) AS all_pages,
+            local_day,
+            min(key) AS part_first,
+            min(occurred_at) AS part_began,
+            max(occurred_at) AS part_ended,
+            argMin(visitor, key) AS part_visitor,
+            argMin(source, key) AS part_source,
+            argMin(campaign, key) AS part_campaign,
+            argMin(device, key) AS part_device,
+            argMin(country, key) AS part_country,
+            argMin(browser, key) AS part_browser,
+            argMin(os, key) AS part_os,
+            countIf(is_view) AS part_views,
+            countIf(is_interaction) AS part_interactions,
+            countIf(makes_present) AS part_present,
+            sum(visible_ms) AS part_visible,
+            minIf(key, is_view) AS part_entry,
+            maxIf(key, is_view) AS part_exit,
+            argMinIf(path, key, is_view) AS part_entry_page,
+            argMaxIf(path, key, is_view) AS part_exit_page,
+            groupUniqArrayIf(path, is_view) AS part_paths,
+            countIf(is_counted) AS part_counted,
+            minIf(occurred_at, is_counted AND makes_present) AS part_present_at,
+            groupArrayIf(toString(path), is_counted AND is_view) AS part_counted_paths,
+            groupArrayIf(milliseconds, is_counted AND is_view) AS part_counted_times,
             groupArrayIf(
-                (local_day, part_present_at, part_counted_paths, part_counted_times, part_actions, part_vitals, part_counted),
-                part_counted > 0
-            ) AS buckets
+                (milliseconds, name, if(name = '404', path, url), revenue, currency),
+                is_counted AND is_event AND makes_present
+            ) AS part_actions,
+            groupArrayIf((metric, vital, key, value), is_counted AND metric != '') AS part_vitals
         FROM
         (
             SELECT
-                visit_id,
-                local_day,
-                min(key) AS part_first,
-                min(occurred_at) AS part_began,
-                max(occurred_at) AS part_ended,
-                argMin(visitor, key) AS part_visitor,
-                argMin(source, key) AS part_source,
-                argMin(campaign, key) AS part_campaign,
-                argMin(device, key) AS part_device,
-                argMin(country, key) AS part_country,
-                argMin(browser, key) AS part_browser,
-                argMin(os, key) AS part_os,
-                count() AS part_events,
-                countIf(is_view) AS part_views,
-                countIf(is_interaction) AS part_interactions,
-                countIf(makes_present) AS part_present,
-                sum(visible_ms) AS part_visible,
-                minIf(key, is_view) AS part_entry,
-                maxIf(key, is_view) AS part_exit,
-                argMinIf(path, key, is_view) AS part_entry_page,
-                argMaxIf(path, key, is_view) AS part_exit_page,
-                groupUniqArrayIf(path, is_view) AS part_paths,
-                countIf(is_counted) AS part_counted,
-                minIf(occurred_at, is_counted AND makes_present) AS part_present_at,
-                groupArrayIf(toString(path), is_counted AND is_view) AS part_counted_paths,
-                groupArrayIf(milliseconds, is_counted AND is_view) AS part_counted_times,
-                groupArrayIf(
-                    (milliseconds, name, if(name = '404', path, url), revenue, currency),
-                    is_counted AND is_event AND makes_present
-                ) AS part_actions,
-                groupArrayIf((metric, vital, key, value), is_counted AND metric != '') AS part_vitals
-            FROM
-            (
-                SELECT
-                    *,
-                    toDate(occurred_at, {timezone:String}) AS local_day,
-                    local_day IN {days:Array(Date)} AND occurred_at < fromUnixTimestamp64Milli({now_ms:Int64}, 'UTC') AS is_counted,
-                    NOT is_event AS is_view,
-                    NOT is_event OR name NOT IN ('Web Vital', 'Engagement') AS makes_present,
-                    is_event AND makes_present AND name != '404' AS is_interaction,
-                    toUnixTimestamp64Milli(occurred_at) AS milliseconds,
-                    -- The order of a visit's events in one number, which is compared in a tenth of the time of a tuple.
-                    bitOr(bitShiftLeft(toUInt256(milliseconds), 128), toUInt256(toUInt128(id))) AS key
-                FROM pharos.pageviews
-                WHERE site_id = {site_id:UInt64} AND day IN {read_days:Array(Date)}
-                    AND visit_id IN ({chosen})
-            )
-            GROUP BY visit_id, local_day
+                *,
+                toDate(occurred_at, {timezone:String}) AS local_day,
+                local_day IN {days:Array(Date)} AND occurred_at < fromUnixTimestamp64Milli({now_ms:Int64}, 'UTC') AS is_counted,
+                NOT is_event AS is_view,
+                NOT is_event OR name NOT IN ('Web Vital', 'Engagement') AS makes_present,
+                is_event AND makes_present AND name != '404' AS is_interaction,
+                toUnixTimestamp64Milli(occurred_at) AS milliseconds,
+                -- The order of a visit's events in one number, which is compared in a tenth of the time of a tuple.
+                bitOr(bitShiftLeft(toUInt256(milliseconds), 128), toUInt256(toUInt128(id))) AS key
+            FROM pharos.pageviews
+            WHERE site_id = {site_id:UInt64} AND day IN {read_days:Array(Date)}
+                AND visit_id IN (
+                    SELECT visit_id
+                    FROM pharos.pageviews
+                    WHERE site_id = {site_id:UInt64} AND day IN {own_days:Array(Date)}
+                        AND toDate(occurred_at, {timezone:String}) IN {days:Array(Date)}
+                        AND occurred_at < fromUnixTimestamp64Milli({now_ms:Int64}, 'UTC')
+                )
         )
-        GROUP BY visit_id
-        HAVING sum(part_present) > 0
-    )
-    ARRAY JOIN buckets AS bucket
-    {unchanged}
-)
-ORDER BY day;
-
--- name: all_visits
--- Visits with an event that counts on one of these days.
-SELECT visit_id
-FROM pharos.pageviews
-WHERE site_id = {site_id:UInt64} AND day IN {own_days:Array(Date)} AND toDate(occurred_at, {timezone:String}) IN {days:Array(Date)}
-    AND occurred_at < fromUnixTimestamp64Milli({now_ms:Int64}, 'UTC');
-
--- name: changed
--- Which visits have other numbers of events than their rows of the run `previous`, or no row? Rows of `pageviews` are only ever
--- added, and count from a time on, so equal numbers are those of the same events. Visits without presence have no row.
-WITH changed AS MATERIALIZED
-(
-    SELECT visit_id
-    FROM
-    (
-        SELECT
-            visit_id,
-            1 AS all_events,
-            toInt64(
-                toDate(occurred_at, {timezone:String}) IN {days:Array(Date)}
-                AND occurred_at < fromUnixTimestamp64Milli({now_ms:Int64}, 'UTC')
-            ) AS own_events,
-            NOT is_event OR name NOT IN ('Web Vital', 'Engagement') AS makes_present,
-            false AS is_row
-        FROM pharos.pageviews
-        WHERE site_id = {site_id:UInt64} AND day IN {read_days:Array(Date)}
-        UNION ALL
-        SELECT visit_id, -toInt64(events), -toInt64(day_events), false, true
-        FROM pharos.open_visit_days
-        WHERE site_id = {site_id:UInt64} AND day IN {days:Array(Date)} AND run = {previous:UInt64}
+        GROUP BY visit_id, local_day
     )
     GROUP BY visit_id
-    HAVING (sum(all_events) != 0 OR sum(own_events) != 0)
-        AND (max(is_row) OR (max(own_events) > 0 AND max(makes_present)))
-);
-
--- name: changed_visits
-SELECT visit_id FROM changed;
-
--- name: unchanged_visits
-UNION ALL
-SELECT
-    visit_id, day, visitor, present_at, is_present, is_start, started_at, duration_ms, is_bounce, source, campaign, device, country,
-    browser, os, entry_page, exit_page, pages, views, page_views, page_times, other_pages, actions, vitals, events, day_events
-FROM pharos.open_visit_days
-WHERE site_id = {site_id:UInt64} AND day IN {days:Array(Date)} AND run = {previous:UInt64}
-    AND visit_id NOT IN (SELECT visit_id FROM changed);
+    HAVING sum(part_present) > 0
+)
+ARRAY JOIN buckets AS bucket
+ORDER BY day;
 
 -- name: insert_lists
 -- Which pages, sources, links and so on had how many visitors on each of these days? A row for each entry of each list of a

@@ -21,10 +21,10 @@ _NOW = datetime(2026, 11, 20, 14, 30, tzinfo=UTC)
 # Arrays have no order, but those of pages go together.
 _ROWS = """
 SELECT
-    * EXCEPT (run, told_at, pages, page_views, page_times, other_pages, actions, vitals),
+    * EXCEPT (run, told_at, events, day_events, pages, page_views, page_times, other_pages, actions, vitals),
     arraySort(arrayZip(pages, page_views, arrayMap(times -> arraySort(times), page_times))) AS pages_of_day,
     arraySort(other_pages), arraySort(actions), arraySort(vitals)
-FROM pharos.open_visit_days
+FROM pharos.{table:Identifier}
 WHERE site_id = {site:UInt64} AND run = {run:UInt64}
 ORDER BY visit_id
 """
@@ -47,17 +47,20 @@ class _WatchedStore:
         return getattr(self._store, name)
 
 
-async def _rows(store: ChdbColumnStore, site: int, run: int) -> list[Mapping[str, Any]]:
-    return (await store.query(_ROWS, {"site": site, "run": run})).records()
+async def _rows(
+    store: ChdbColumnStore, site: int, run: int, table: str = "open_visit_days"
+) -> list[Mapping[str, Any]]:
+    return (await store.query(_ROWS, {"table": table, "site": site, "run": run})).records()
 
 
 async def _compute_from_nothing(
     store: ChdbColumnStore, site: int, zone: str, day: date, now: datetime
 ) -> list[Mapping[str, Any]]:
+    """Compute the rows by the statement for days that are over."""
     unnamed: Any = _WatchedStore(store, leaves_out_marks=True)
-    rollups = DailyRollups({}, [StaleRollup(day, 0, 1, is_open=True)])
+    rollups = DailyRollups({}, [StaleRollup(day, 0, 1, is_open=False)])
     runs = await refresh_stale_rollups(unnamed, site, zone, rollups, now)
-    return await _rows(store, site, runs[day])
+    return await _rows(store, site, runs[day], "visit_days")
 
 
 async def _check(
