@@ -6,11 +6,14 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from analytics_queries.visit_analysis.conditions import Condition, condition_parameters
-from analytics_queries.visits.calendar_days import Period, day_of, days_between, may_be_over, start_of_day
+from analytics_queries.visits.calendar_days import Period, day_of, days_between, start_of_day
 from analytics_queries.visits.report_request import Goals
 from pipeline_contracts.times import to_epoch_ms
 
 _DAY = timedelta(days=1)
+# Another request may have stored the rollup of today as that of a day that is over, just after midnight, while this one
+# waited: for less than a minute.
+_MARGIN = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +48,11 @@ class AnalysisRequest:
             "end_ms": to_epoch_ms(period.end),
             "goal_events": list(self.goal_events),
             "goal_paths": list(self.goal_paths),
-            "has_past": self.now is None or any(may_be_over(day, self.timezone, self.now) for day in days),
+            "has_past": self.now is None or any(self._may_be_over(day, self.now) for day in days),
         }
+
+    def _may_be_over(self, day: date, now: datetime) -> bool:
+        return start_of_day(day + _DAY, self.timezone) <= now + _MARGIN
 
 
 def make_period(first: date, last: date, timezone: str, now: datetime) -> Period:

@@ -9,9 +9,6 @@ _DAY = timedelta(days=1)
 _MOMENT = timedelta(microseconds=1)
 # A visit lasts 24 h at most.
 _VISIT = timedelta(hours=24)
-# Another request may have stored the rollup of today as that of a day that is over, just after midnight, while this one
-# waited: for less than a minute.
-_MARGIN = timedelta(minutes=5)
 
 
 def start_of_day(day: date, timezone: str) -> datetime:
@@ -37,11 +34,6 @@ def utc_days_of(days: Iterable[date], timezone: str, margin: timedelta = timedel
         end = start_of_day(day + _DAY, timezone) + margin - _MOMENT
         found.update(days_between(begin.date(), end.date()))
     return sorted(found)
-
-
-def may_be_over(day: date, timezone: str, now: datetime) -> bool:
-    """Return False if the rollup of the day certainly is that of an open day; `now` is the time of the request."""
-    return start_of_day(day + _DAY, timezone) <= now + _MARGIN
 
 
 def utc_days_around(days: Iterable[date], timezone: str) -> list[date]:

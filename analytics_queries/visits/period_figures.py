@@ -1,10 +1,9 @@
 """How many page views, visitors, visits and conversions did a site have in a period?"""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
 
 from analytics_queries.visits.calendar_days import Period
+from analytics_queries.visits.day_tables import Runs, select_visits
 from analytics_queries.visits.report_request import ReportRequest
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
@@ -41,21 +40,21 @@ class Figures:
         )
 
 
-async def period_figures(
-    store: ColumnStore, request: ReportRequest, period: Period, runs: Mapping[date, int]
-) -> Figures:
+async def period_figures(store: ColumnStore, request: ReportRequest, period: Period, runs: Runs) -> Figures:
     """Return the figures of those days of the period that `runs` has; its last day counts up to `period.end`. Raises
     `StorageUnavailable`."""
+    chosen = runs.of(period.days)
     parts = []
-    if any(day in runs for day in period.days[:-1]):
+    if chosen.by_day.keys() - {period.last}:
         parts.append("whole_days")
-    if period.last in runs:
+    if period.last in chosen.by_day:
         parts.append("cut_day")
     if not parts:
         return Figures()
-    sql = _SQL["visits"] + "\n" + "\nUNION ALL\n".join(_SQL[name] for name in parts)
+    visits = _SQL["visits"].replace("{visits_of_days}", select_visits(chosen))
+    sql = visits + "\n" + "\nUNION ALL\n".join(_SQL[name] for name in parts)
     parameters = {
-        **request.parameters(period, runs),
+        **request.parameters(period, chosen.by_day),
         "cut": period.last,
         "end_ms": to_epoch_ms(period.end),
     }

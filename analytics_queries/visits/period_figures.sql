@@ -1,4 +1,4 @@
--- Statements of `period_figures.py`, which joins `visits` and one or both of the others: how many page views, visitors, visits and
+-- Statements of `period_figures.py`, which joins `visits` and one or both of the others, and inserts the visits of days: how many page views, visitors, visits and
 -- conversions did a site have on the days from `first` to `last`? Visitors are pairs of a visit's visitor and a day. `judged` are
 -- the visits that count for bounce and duration: with a filter on the path those that entered on it.
 
@@ -6,14 +6,7 @@
 WITH
     stored AS
     (
-        SELECT *, actions.name AS action_names
-        FROM pharos.visit_days
-        WHERE {has_past:Bool} AND site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date}
-            AND run IN {runs:Array(UInt64)}
-        UNION ALL
-        SELECT *, actions.name AS action_names
-        FROM pharos.open_visit_days
-        WHERE site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
+        {visits_of_days}
     ),
     -- Those that the filters keep. A filter that is not given costs nothing: the engine drops what is always true.
     visits AS

@@ -6,6 +6,7 @@ from datetime import date
 from typing import Any, TypeVar
 
 from analytics_queries.visits.calendar_days import Period, whole_days
+from analytics_queries.visits.day_tables import Runs, select_visits
 from analytics_queries.visits.period_figures import Figures, period_figures
 from analytics_queries.visits.report_request import ReportRequest
 from analytics_queries.visits.report_rows import Conversions, FoundRows
@@ -15,10 +16,18 @@ from storage_backends.sql_files import read_statements
 
 A = TypeVar("A")
 B = TypeVar("B")
-Runs = Mapping[date, int]
-"""Runs of rollups by day."""
+Refreshing = Coroutine[Any, Any, Mapping[date, int]]
 
 _SQL = read_statements(__file__)
+# Naming the columns spares the engine some planning.
+_LIST_COLUMNS = (
+    "visitor, is_single, is_start, source, country, campaign, device, browser, os, entry_page, exit_page, pages, "
+    "page_views, actions"
+)
+_DAY_COLUMNS = (
+    "day, visitor, is_single, is_present, is_start, is_bounce, duration_ms, views, entry_page, pages, page_views, "
+    "actions, actions.name AS action_names"
+)
 
 
 async def read_filtered_visits(
@@ -27,20 +36,21 @@ async def read_filtered_visits(
     current: Period,
     previous: Period,
     runs: Runs,
-    refreshing: Coroutine[Any, Any, Runs],
+    refreshing: Refreshing,
 ) -> tuple[Runs, FoundRows, Figures]:
-    """Return all runs, what is there of visits that the filters keep, and their figures in the previous period.
+    """Return all runs, what is there of the visits that the filters keep, and their figures in the previous period.
 
-    `runs` has the days that are over; `refreshing` returns all. Raises `StorageUnavailable`.
+    `runs` has the days that are over; `refreshing` returns the runs of all days. Raises `StorageUnavailable`.
     """
     found = FoundRows()
 
     async def read_current() -> Runs:
-        all_runs = await refreshing
-        lists = _SQL["lists"].replace("{stored_lists}", "").replace("{counted_visits}", "visits")
-        parts = [*_count_days(request), lists, _SQL["web_vitals"]]
-        sql = _join(["stored", "filtered_visits", "converted"], parts)
-        found.add_rows((await store.query(sql, request.parameters(current, all_runs))).rows)
+        all_runs = Runs(await refreshing, runs.open_days)
+        chosen = all_runs.of(current.days)
+        expressions = [_name_visits("stored", chosen), _SQL["filtered_visits"], _SQL["converted"]]
+        parts = [_SQL["day_figures"], _SQL["lists"].replace("{stored_lists}", "")]
+        parts += [*_goal_parts(request, "converted"), _SQL["web_vitals"]]
+        await _read(store, request, current, chosen, expressions, parts, found)
         return all_runs
 
     all_runs, figures = await _run_both(read_current(), period_figures(store, request, previous, runs))
@@ -53,27 +63,34 @@ async def read_all_visits(
     current: Period,
     previous: Period,
     runs: Runs,
-    refreshing: Coroutine[Any, Any, Runs],
+    refreshing: Refreshing,
 ) -> tuple[Runs, FoundRows, Figures]:
-    """Return the same of all visits: the figures of days that are over are stored."""
+    """Return the same of all visits. The figures and lists of days that are over are stored.
+
+    Several short queries, two at a time: the engine plans a query on one core, and most of them need not wait for
+    `refreshing`.
+    """
     found = FoundRows()
     refreshed = asyncio.ensure_future(refreshing)
 
     async def read_lists() -> Runs:
-        all_runs = await refreshed
+        all_runs = Runs(await refreshed, runs.open_days)
+        chosen = all_runs.of(current.days)
+        visits = _name_visits("visits", chosen.of(runs.open_days), _LIST_COLUMNS)
         lists = _SQL["lists"].replace("{stored_lists}", _SQL["stored_lists"])
-        parts = [lists.replace("{counted_visits}", "open_day"), _SQL["web_vitals"]]
-        sql = _join(["stored", "all_visits", "open_day"], parts)
-        found.add_rows((await store.query(sql, request.parameters(current, all_runs))).rows)
+        await _read(store, request, current, chosen, [visits], [lists], found)
         return all_runs
 
     async def read_days() -> Figures:
         stored, figures = await _read_finished_days(store, request, current, previous, runs, found)
-        all_runs = await refreshed
-        others = {day: run for day, run in all_runs.items() if day in current.days and day not in stored}
-        if others:
-            sql = _join(["stored", "all_visits", "converted"], _count_days(request))
-            found.add_rows((await store.query(sql, request.parameters(current, others))).rows)
+        chosen = Runs(await refreshed, runs.open_days).of(current.days)
+        others = chosen.of(day for day in chosen.by_day if day not in stored)
+        if others.by_day:
+            visits = _name_visits("visits", others, _DAY_COLUMNS)
+            parts = [_SQL["day_figures"], *_goal_parts(request, "visits")]
+            await _read(store, request, current, others, [visits], parts, found)
+        visits = _name_visits("visits", chosen, "vitals")
+        await _read(store, request, current, chosen, [visits], [_SQL["web_vitals"]], found)
         return figures
 
     all_runs, figures = await _run_both(read_lists(), read_days())
@@ -92,32 +109,44 @@ async def _read_finished_days(
     period."""
     site_id, goals = request.site_id, request.goals
     days = [*whole_days(previous, request.timezone), *whole_days(current, request.timezone)]
-    stored = await stored_days(store, site_id, goals, days, runs)
+    stored = await stored_days(store, site_id, goals, days, runs.by_day)
     mine = [day for day in current.days if day in stored]
-    for day in mine:
-        found.add_figures(day, stored[day])
+    found.by_day.update((day, stored[day]) for day in mine)
     if mine and (goals.events or goals.paths):
-        rows = await read_stored_conversions(store, site_id, goals, mine, runs)
+        rows = await read_stored_conversions(store, site_id, goals, mine, runs.by_day)
         for kind, name, people, number, money in rows:
-            conversions = Conversions(int(number), int(people), [*map(tuple, money)])
-            found.add_goal(kind, name, conversions)
-    others = {day: run for day, run in runs.items() if day in previous.days and day not in stored}
+            found.add_goal(kind, name, Conversions(int(number), int(people), [*map(tuple, money)]))
+    others = runs.of(day for day in previous.days if day not in stored)
     figures = await period_figures(store, request, previous, others)
     return stored, sum((stored[day] for day in previous.days if day in stored), figures)
 
 
-def _count_days(request: ReportRequest) -> list[str]:
-    """Return the parts that count the visits and conversions of days."""
-    parts = [_SQL["day_figures"]]
-    if request.goals.events or request.goals.paths:
-        parts += [_SQL["conversions_by_day"], _SQL["goals"]]
-    return parts
+async def _read(
+    store: ColumnStore,
+    request: ReportRequest,
+    period: Period,
+    runs: Runs,
+    expressions: Sequence[str],
+    parts: Sequence[str],
+    found: FoundRows,
+) -> None:
+    """Add the rows of these parts, with these common table expressions, to `found`."""
+    sql = "WITH\n" + ",\n".join(expressions) + "\n" + "\nUNION ALL\n".join(parts)
+    sql += "\nSETTINGS enable_materialized_cte = 1"
+    found.add_rows((await store.query(sql, request.parameters(period, runs.by_day))).rows)
 
 
-def _join(expressions: Sequence[str], parts: Sequence[str]) -> str:
-    """Return the query of these parts, with these common table expressions."""
-    ctes = ",\n".join(_SQL[name] for name in expressions)
-    return f"WITH\n{ctes}\n" + "\nUNION ALL\n".join(parts) + "\nSETTINGS enable_materialized_cte = 1"
+def _name_visits(name: str, runs: Runs, *columns: str) -> str:
+    return f"    {name} AS\n    (\n        {select_visits(runs, *columns)}\n    )"
+
+
+def _goal_parts(request: ReportRequest, converted: str) -> list[str]:
+    """Return the parts that count conversions of visits; `converted` names those that have some at least."""
+    goals = request.goals
+    names = [
+        name for name, any_goal in (("event_goals", goals.events), ("path_goals", goals.paths)) if any_goal
+    ]
+    return [_SQL[name].replace("{converted}", converted) for name in names]
 
 
 async def _run_both(first: Coroutine[Any, Any, A], second: Coroutine[Any, Any, B]) -> tuple[A, B]:

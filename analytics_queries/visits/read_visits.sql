@@ -2,33 +2,10 @@
 -- Common table expressions, and members of a UNION ALL. These return rows of four kinds, all with visitors, that is pairs of a
 -- visit's visitor and a day (which `visitor` stands for):
 --   day        name: the day; numbers: page views, visits, bounces, visits judged for bounce and duration, sum of their
---              durations (ms)
---   converted  name: the day; visitors: those with a conversion
+--              durations (ms), visitors with a conversion
 --   a list's   name: its entry; numbers: page views, visits or events
 --   goal_event, goal_path   name: the event or path; numbers: conversions; money: their revenue by currency (millionths)
 --   web_vital  name: the metric; numbers: samples; value: the smallest value that three quarters do not exceed
-
--- name: stored
--- Visits of days that are over, and of the one that is not. `has_past` is false if no day can be over.
-    stored AS
-    (
-        SELECT *, actions.name AS action_names
-        FROM pharos.visit_days
-        WHERE {has_past:Bool} AND site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date}
-            AND run IN {runs:Array(UInt64)}
-        UNION ALL
-        SELECT *, actions.name AS action_names
-        FROM pharos.open_visit_days
-        WHERE site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
-    );
-
--- name: all_visits
--- Each part reads only the columns that it needs.
-    visits AS
-    (
-        SELECT *
-        FROM stored
-    );
 
 -- name: filtered_visits
 -- Visits that the filters keep, chosen once: each part would read and choose them again. A filter that is not given costs nothing:
@@ -46,21 +23,11 @@
             AND ({path:String} = '' OR has(pages, {path:String}) OR has(other_pages, {path:String}))
     );
 
--- name: open_day
--- Visits of the day that is not over.
-    open_day AS
-    (
-        SELECT *
-        FROM pharos.open_visit_days
-        WHERE site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
-    );
-
 -- name: converted
--- Visits with a conversion of any goal: few, and read three times. Without goals the engine knows that there are none, and reads
--- no column.
+-- Visits with a conversion of any goal: few, and read twice.
     converted AS MATERIALIZED
     (
-        SELECT day, visitor, is_single, pages, page_views, actions
+        SELECT visitor, is_single, pages, page_views, actions
         FROM visits
         WHERE (length({goal_paths:Array(String)}) = 1 AND has(pages, {goal_paths:Array(String)}[1]))
             OR (length({goal_paths:Array(String)}) > 1 AND arrayExists(page -> page IN {goal_paths:Array(String)}, pages))
@@ -77,7 +44,8 @@ SELECT
         countIf(is_start),
         countIf(is_start AND is_judged AND is_bounce),
         countIf(is_start AND is_judged),
-        sumIf(toInt64(duration_ms), is_start AND is_judged)
+        sumIf(toInt64(duration_ms), is_start AND is_judged),
+        countIf(is_converted AND is_single) + uniqExactIf(visitor, is_converted AND NOT is_single)
     ] AS numbers,
     CAST([], 'Array(Tuple(String, Int64))') AS money,
     0. AS value
@@ -85,14 +53,13 @@ FROM
 (
     SELECT
         day, visitor, is_single, is_start, is_bounce, duration_ms, is_present, views,
-        {path:String} = '' OR entry_page = {path:String} AS is_judged
+        {path:String} = '' OR entry_page = {path:String} AS is_judged,
+        (length({goal_paths:Array(String)}) = 1 AND has(pages, {goal_paths:Array(String)}[1]))
+            OR (length({goal_paths:Array(String)}) > 1 AND arrayExists(page -> page IN {goal_paths:Array(String)}, pages))
+            OR (notEmpty({goal_events:Array(String)}) AND hasAny(action_names, {goal_events:Array(String)}))
+            AS is_converted
     FROM visits
 )
-GROUP BY day;
-
--- name: conversions_by_day
-SELECT 'converted', toString(day), countIf(is_single) + uniqExactIf(visitor, NOT is_single), [], [], 0.
-FROM converted
 GROUP BY day;
 
 -- name: stored_lists
@@ -103,7 +70,7 @@ GROUP BY day;
         UNION ALL;
 
 -- name: lists
--- The module inserts `stored_lists`, or nothing, and the name of the visits to count.
+-- The module inserts `stored_lists`, or nothing.
 SELECT
     list, name, visitors_of_name AS visitors, [toInt64(number_of_name)] AS numbers,
     CAST([], 'Array(Tuple(String, Int64))') AS money, 0. AS value
@@ -123,7 +90,7 @@ FROM
             concat(source, country, campaign, device, browser, os, entry_page, exit_page) AS name,
             countIf(is_single) + uniqExactIf(visitor, NOT is_single) AS visitors,
             count() AS number
-        FROM {counted_visits}
+        FROM visits
         WHERE is_start
         GROUP BY GROUPING SETS
         (
@@ -134,7 +101,7 @@ FROM
         UNION ALL
         SELECT
             'pages', toString(page), countIf(is_single) + uniqExactIf(visitor, NOT is_single), sum(views_of_page)
-        FROM {counted_visits}
+        FROM visits
         ARRAY JOIN pages AS page, page_views AS views_of_page
         GROUP BY page
         UNION ALL
@@ -148,7 +115,7 @@ FROM
             action.label AS name,
             uniqExact(visitor),
             count()
-        FROM {counted_visits}
+        FROM visits
         ARRAY JOIN actions AS action
         WHERE list != '' AND name != ''
         GROUP BY list, name
@@ -158,7 +125,7 @@ FROM
     LIMIT 5 BY list
 );
 
--- name: goals
+-- name: event_goals
 SELECT
     'goal_event', toString(action.name), uniqExact(visitor), [toInt64(count())],
     -- A map of sums leaves out what adds up to nothing.
@@ -172,22 +139,24 @@ SELECT
         groupUniqArrayIf(toString(action.currency), action.currency != '')
     ),
     0.
-FROM converted
+FROM {converted}
 ARRAY JOIN actions AS action
 WHERE action.name IN {goal_events:Array(String)}
-GROUP BY action.name
-UNION ALL
+GROUP BY action.name;
+
+-- name: path_goals
 SELECT
     'goal_path', toString(page), countIf(is_single) + uniqExactIf(visitor, NOT is_single),
     [toInt64(sum(views_of_page))], [], 0.
-FROM converted
+FROM {converted}
 ARRAY JOIN pages AS page, page_views AS views_of_page
 WHERE page IN {goal_paths:Array(String)}
 GROUP BY page;
 
 -- name: web_vitals
 SELECT
-    'web_vital', metric, toUInt64(0), [toInt64(length(sorted))], [], sorted[intDiv(3 * length(sorted) + 3, 4)]
+    'web_vital' AS list, metric AS name, toUInt64(0) AS visitors, [toInt64(length(sorted))] AS numbers,
+    CAST([], 'Array(Tuple(String, Int64))') AS money, sorted[intDiv(3 * length(sorted) + 3, 4)] AS value
 FROM
 (
     SELECT toString(vital.metric) AS metric, arraySort(groupArray(vital.value)) AS sorted

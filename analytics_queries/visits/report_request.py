@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from typing import Any
 
-from analytics_queries.visits.calendar_days import Period, may_be_over
+from analytics_queries.visits.calendar_days import Period
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,6 @@ class ReportRequest:
             "first": days[0] if days else period.first,
             "last": period.last,
             "runs": [runs[day] for day in days],
-            "has_past": any(may_be_over(day, self.timezone, self.now) for day in days),
             "goal_events": list(self.goals.events),
             "goal_paths": list(self.goals.paths),
         }

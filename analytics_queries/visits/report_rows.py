@@ -53,10 +53,6 @@ class FoundRows:
     goals: dict[tuple[str, str], Conversions] = field(default_factory=dict)
     speed: dict[str, Speed] = field(default_factory=dict)
 
-    def add_figures(self, day: date, figures: Figures) -> None:
-        """Add figures to those of the day."""
-        self.by_day[day] = self.by_day.get(day, Figures()) + figures
-
     def add_goal(self, kind: str, name: str, conversions: Conversions) -> None:
         """Add conversions to those of the goal."""
         self.goals[kind, name] = self.goals.get((kind, name), Conversions()) + conversions
@@ -65,11 +61,8 @@ class FoundRows:
         """Add rows as `site_report.sql` describes them."""
         for kind, name, visitors, numbers, money, value in rows:
             if kind == "day":
-                views, visits, bounces, judged, duration_ms = numbers
-                figures = Figures(views, visitors, visits, bounces, judged, duration_ms)
-                self.add_figures(date.fromisoformat(name), figures)
-            elif kind == "converted":
-                self.add_figures(date.fromisoformat(name), Figures(converted=visitors))
+                views, *others = numbers
+                self.by_day[date.fromisoformat(name)] = Figures(views, visitors, *others)
             elif kind in ("goal_event", "goal_path"):
                 self.add_goal(kind, name, Conversions(numbers[0], visitors, [*map(tuple, money)]))
             elif kind == "web_vital":

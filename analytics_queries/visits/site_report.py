@@ -6,6 +6,7 @@ from datetime import date
 
 from analytics_queries.visits.calendar_days import Period, current_period, previous_period
 from analytics_queries.visits.daily_rollups import check_rollups
+from analytics_queries.visits.day_tables import Runs
 from analytics_queries.visits.hours_of_day import hours_of_day
 from analytics_queries.visits.period_figures import Figures
 from analytics_queries.visits.read_visits import read_all_visits, read_filtered_visits
@@ -45,8 +46,10 @@ async def site_report(store: ColumnStore, request: ReportRequest, days: int) -> 
         refreshing = _return(runs)
     # Usually only today is stale: what is over need not wait for it.
     read = read_all_visits if request.filters == VisitFilters() else read_filtered_visits
-    runs, found, previous_figures = await read(store, request, current, previous, runs, refreshing)
-    by_hour = await hours_of_day(store, request, current, runs) if days == 1 else {}
+    all_runs, found, previous_figures = await read(
+        store, request, current, previous, Runs(runs, rollups.open_days), refreshing
+    )
+    by_hour = await hours_of_day(store, request, current, all_runs) if days == 1 else {}
     return SiteReport(
         period=current,
         current=sum(found.by_day.values(), Figures()),

@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from analytics_queries import visit_analysis, visits
 from storage_backends.sql_files import read_statements
 
@@ -18,19 +16,17 @@ def _lists(sql: str, rows: str) -> list[str]:
     """Return the part of the query that counts lists of these rows, without the days."""
     begin = sql.index("transform(")
     text = sql[begin : sql.index("GROUP BY", sql.index("AS action\n", begin))]
-    return re.sub(rf"\bday,\s*|FROM {re.escape(rows)}(?=\s)", "", text).split()
+    return re.sub(rf"\bday,\s*|FROM {rows}\b", "", text).split()
 
 
 def test_lists_of_a_day_are_counted_like_those_of_a_report() -> None:
     day_lists = _lists(read_statements(_FOLDER / "refresh_rollups.py")["insert_lists"], "visits")
-    assert day_lists == _lists(_REPORT["lists"], "{counted_visits}")
+    assert day_lists == _lists(_REPORT["lists"], "visits")
 
 
-@pytest.mark.parametrize("name", ["stored", "visits"])
-def test_every_query_filters_the_same_rows_in_the_same_way(name: str) -> None:
-    filtered = "\n".join(_REPORT[part] for part in ("stored", "filtered_visits"))
-    queries = [filtered, *(_FOLDER.joinpath(f"{file}.sql").read_text() for file in _FILES)]
-    rows = [dict(_CTE.findall(sql))[name].partition("FROM")[2] for sql in queries]
+def test_every_query_filters_visits_in_the_same_way() -> None:
+    queries = [_REPORT["filtered_visits"], *(_FOLDER.joinpath(f"{file}.sql").read_text() for file in _FILES)]
+    rows = [dict(_CTE.findall(sql))["visits"].partition("FROM")[2] for sql in queries]
     assert len(set(rows)) == 1
 
 
