@@ -23,7 +23,7 @@ class _OnlyToday:
         self._command = store.command
 
     async def command(self, sql: str, parameters: Any = None) -> None:
-        assert parameters.get("table") == "open_visit_days" or parameters.get("is_open"), sql
+        assert "INSERT INTO pharos.open_visit_days" in sql or parameters.get("is_open"), sql
         await self._command(sql, parameters)
 
 
