@@ -47,9 +47,10 @@ async def read_filtered_visits(
     async def read_current() -> Runs:
         all_runs = Runs(await refreshing, runs.open_days)
         chosen = all_runs.of(current.days)
-        expressions = [_name_visits("stored", chosen), _SQL["filtered_visits"], _SQL["converted"]]
-        parts = [_SQL["day_figures"], _SQL["lists"].replace("{stored_lists}", "")]
-        parts += [*_goal_parts(request, "converted"), _SQL["web_vitals"]]
+        expressions = [_name_visits("stored", chosen), _SQL["filtered_visits"]]
+        parts = [_SQL["day_figures"], _SQL["lists"].replace("{stored_lists}", ""), _SQL["web_vitals"]]
+        if goals := _goal_parts(request, "converted"):
+            expressions, parts = [*expressions, _SQL["converted"]], [*parts, *goals]
         await _read(store, request, current, chosen, expressions, parts, found)
         return all_runs
 
@@ -93,7 +94,12 @@ async def read_all_visits(
         await _read(store, request, current, chosen, [visits], [_SQL["web_vitals"]], found)
         return figures
 
-    all_runs, figures = await _run_both(read_lists(), read_days())
+    try:
+        all_runs, figures = await _run_both(read_lists(), read_days())
+    finally:
+        # If it was cancelled before either has waited for it.
+        refreshed.cancel()
+        await asyncio.gather(refreshed, return_exceptions=True)
     return all_runs, found, figures
 
 
