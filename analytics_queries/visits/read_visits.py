@@ -118,7 +118,7 @@ async def _read_finished_days(
     stored = await stored_days(store, site_id, goals, days, runs.by_day)
     mine = [day for day in current.days if day in stored]
     found.by_day.update((day, stored[day]) for day in mine)
-    if mine and (goals.events or goals.paths):
+    if mine:
         rows = await read_stored_conversions(store, site_id, goals, mine, runs.by_day)
         for kind, name, people, number, money in rows:
             found.add_goal(kind, name, Conversions(int(number), int(people), [*map(tuple, money)]))

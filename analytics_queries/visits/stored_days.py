@@ -47,7 +47,14 @@ async def read_stored_conversions(
 ) -> Sequence[Sequence[Any]]:
     """Return rows of conversions as `conversions.sql` has them, of days that `stored_days` has returned. Raises
     `StorageUnavailable`."""
-    sql = _SQL["read_conversions"] + LIMITS
+    parts = []
+    if goals.events:
+        parts.append(_SQL["read_event_goals"])
+    if goals.paths:
+        parts.append(_SQL["read_path_goals"])
+    if not parts:
+        return []
+    sql = "\nUNION ALL\n".join(parts) + LIMITS
     return (await query_limited(store, sql, _parameters(site_id, goals, days, runs))).rows
 
 
