@@ -1,6 +1,7 @@
--- Statements of `period_figures.py`, which joins `visits` and one or both of the others, and inserts the visits of days: how many page views, visitors, visits and
--- conversions did a site have on the days from `first` to `last`? Visitors are pairs of a visit's visitor and a day. `judged` are
--- the visits that count for bounce and duration: with a filter on the path those that entered on it.
+-- Statements of `period_figures.py`, which joins `visits` and one or both of the others, and inserts the visits of the days: how
+-- many page views, visitors, visits and conversions did a site have on the days from `first` to `last`? Visitors are pairs of a
+-- visit's visitor and a day. `judged` are the visits that count for bounce and duration: with a filter on the path those that
+-- entered on it.
 
 -- name: visits
 WITH

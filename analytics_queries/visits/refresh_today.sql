@@ -14,8 +14,8 @@ INSERT INTO pharos.open_visit_days
 SELECT
     {site_id:UInt64}, {day:Date}, {run:UInt64}, visit_id, day_visitor, count() OVER (PARTITION BY day_visitor) = 1,
     present_since, present, start, began, duration, bounce, first_source, first_campaign, first_device, first_country,
-    first_browser, first_os, entered, left, day_pages, day_views, views_of_pages, times_of_pages, elsewhere, day_actions, day_vitals,
-    visit_events, counted_events
+    first_browser, first_os, entered, left, day_pages, day_views, views_of_pages, times_of_pages, elsewhere, day_actions,
+    day_vitals, visit_events, counted_events
 FROM
 (
     SELECT
