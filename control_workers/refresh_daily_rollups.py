@@ -2,15 +2,20 @@
 
 import asyncio
 import logging
+from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 
+from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
 from analytics_queries.visits.calendar_days import day_of, days_between
 from analytics_queries.visits.refresh_rollups import refresh_rollups, remove_superseded
+from analytics_queries.visits.stored_days import stored_days
 from control_domain.database.engine import Sessions
 from control_domain.database.run_periodically import run_periodically
 from control_domain.sites.operations import find_sites
+from control_domain.sites.reports import what_goals_count
+from control_domain.tables.sites import Goal
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.interface import ColumnStore, QueryRefused
 
@@ -22,13 +27,19 @@ _DAYS = 730
 
 
 async def refresh_finished_days(sessions: Sessions, store: ColumnStore, now: datetime) -> None:
-    """Refresh every site's stale rollups of past days. Raises `StorageUnavailable` and database errors."""
+    """Refresh every site's stale rollups of past days, and the figures that reports read of them. Raises
+    `StorageUnavailable` and database errors."""
     async with sessions() as session:
         sites = [(seen.site.id, seen.site.timezone) for seen in await find_sites(session)]
+        goals = defaultdict[int, list[Goal]](list)
+        # Account scope: reports of all accounts.
+        for goal in (await session.execute(select(Goal))).scalars():
+            goals[goal.site_id].append(goal)
     for site_id, timezone in sites:
         yesterday = day_of(now, timezone) - timedelta(days=1)
         days = days_between(yesterday - timedelta(days=_DAYS), yesterday)
-        await refresh_rollups(store, site_id, timezone, days, now)
+        runs = await refresh_rollups(store, site_id, timezone, days, now)
+        await stored_days(store, site_id, what_goals_count(goals[site_id]), days, runs)
 
 
 async def refresh_rollups_periodically(

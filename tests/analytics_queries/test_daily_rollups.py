@@ -113,7 +113,7 @@ class _StoreUntil:
 
 async def test_an_unfinished_run_does_not_count(column_store: ChdbColumnStore) -> None:
     views = [_view(datetime(2026, 11, day, 12, tzinfo=UTC)) for day in (16, 17)]
-    for commands in range(3):
+    for commands in range(5):
         site = _site(21_010 + commands, "UTC")
         await store_records(column_store, f"rollups/cut/{commands}", make_records(site.id, (), views))
         with pytest.raises(StorageUnavailable):

@@ -70,8 +70,9 @@ LEFT JOIN
     GROUP BY run
 ) AS counted ON counted.run = over.run;
 
--- name: read_conversions
--- How often were the goals reached on these days? Rows as those of `conversions.sql`, without that of all visitors.
+-- name: read_event_goals
+-- How often were the goals reached on these days? Rows of this and the next statement are as those of
+-- `visit_analysis/conversions.sql`, without that of all visitors.
 SELECT
     'goal_event' AS kind, name, sum(visitors) AS people, sum(number) AS conversions,
     arrayMap(
@@ -89,9 +90,12 @@ FROM
         AND name IN {goal_events:Array(String)}
     LIMIT 1 BY day, run, name
 )
-GROUP BY name
-UNION ALL
-SELECT 'goal_path', name, sum(visitors), sum(number), CAST([], 'Array(Tuple(String, Int64))')
+GROUP BY name;
+
+-- name: read_path_goals
+SELECT
+    'goal_path' AS kind, name, sum(visitors) AS people, sum(number) AS conversions,
+    CAST([], 'Array(Tuple(String, Int64))') AS revenue
 FROM pharos.visit_day_lists
 WHERE site_id = {site_id:UInt64} AND day IN {days:Array(Date)} AND run IN {runs:Array(UInt64)} AND list = 'pages'
     AND name IN {goal_paths:Array(String)}

@@ -7,8 +7,8 @@ from datetime import date
 from typing import Any
 
 from analytics_queries.telemetry.limited_sql import LIMITS, command_limited, query_limited
-from analytics_queries.visit_analysis.request import AnalysisRequest
 from analytics_queries.visits.period_figures import Figures
+from analytics_queries.visits.report_request import Goals
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_statements
 
@@ -19,7 +19,7 @@ _MOST_DAYS = 62
 
 
 async def stored_days(
-    store: ColumnStore, request: AnalysisRequest, days: Sequence[date], runs: Mapping[date, int]
+    store: ColumnStore, site_id: int, goals: Goals, days: Sequence[date], runs: Mapping[date, int]
 ) -> Mapping[date, Figures]:
     """Return the figures of those of the days that are over and have a run. Computes and stores missing ones.
 
@@ -28,55 +28,64 @@ async def stored_days(
     chosen = [day for day in days if day in runs]
     if not chosen:
         return {}
-    found = await _read(store, request, chosen, runs)
+    found = await _read(store, site_id, goals, chosen, runs)
     missing = [day for day in chosen if day not in found]
     if missing:
-        missing = await _find_over(store, request, missing, runs)
+        missing = await _find_over(store, site_id, goals, missing, runs)
     if not missing:
         return found
     for begin in range(0, len(missing), _MOST_DAYS):
-        parameters = _parameters(request, missing[begin : begin + _MOST_DAYS], runs)
+        parameters = _parameters(site_id, goals, missing[begin : begin + _MOST_DAYS], runs)
         # Another process may do the same at once. The figures come last: they say that the events are complete.
         await command_limited(store, _SQL["insert_events"], parameters)
         await command_limited(store, _SQL["insert_figures"], parameters)
-    return await _read(store, request, chosen, runs)
+    return await _read(store, site_id, goals, chosen, runs)
 
 
 async def read_stored_conversions(
-    store: ColumnStore, request: AnalysisRequest, days: Sequence[date], runs: Mapping[date, int]
+    store: ColumnStore, site_id: int, goals: Goals, days: Sequence[date], runs: Mapping[date, int]
 ) -> Sequence[Sequence[Any]]:
     """Return rows of conversions as `conversions.sql` has them, of days that `stored_days` has returned. Raises
     `StorageUnavailable`."""
-    sql = _SQL["read_conversions"] + LIMITS
-    return (await query_limited(store, sql, _parameters(request, days, runs))).rows
+    parts = []
+    if goals.events:
+        parts.append(_SQL["read_event_goals"])
+    if goals.paths:
+        parts.append(_SQL["read_path_goals"])
+    if not parts:
+        return []
+    sql = "\nUNION ALL\n".join(parts) + LIMITS
+    return (await query_limited(store, sql, _parameters(site_id, goals, days, runs))).rows
 
 
 async def _find_over(
-    store: ColumnStore, request: AnalysisRequest, days: Sequence[date], runs: Mapping[date, int]
+    store: ColumnStore, site_id: int, goals: Goals, days: Sequence[date], runs: Mapping[date, int]
 ) -> list[date]:
     """Return those of the days that had ended when their runs were computed: others cannot be stored."""
     sql = _SQL["find_over"] + LIMITS
-    return [day for (day,) in (await query_limited(store, sql, _parameters(request, days, runs))).rows]
+    return [day for (day,) in (await query_limited(store, sql, _parameters(site_id, goals, days, runs))).rows]
 
 
 async def _read(
-    store: ColumnStore, request: AnalysisRequest, days: Sequence[date], runs: Mapping[date, int]
+    store: ColumnStore, site_id: int, goals: Goals, days: Sequence[date], runs: Mapping[date, int]
 ) -> Mapping[date, Figures]:
-    rows = (await query_limited(store, _SQL["read_figures"] + LIMITS, _parameters(request, days, runs))).rows
+    rows = (
+        await query_limited(store, _SQL["read_figures"] + LIMITS, _parameters(site_id, goals, days, runs))
+    ).rows
     return {day: Figures(*(int(value) for value in row)) for day, *row in rows}
 
 
-def _parameters(request: AnalysisRequest, days: Sequence[date], runs: Mapping[date, int]) -> dict[str, Any]:
+def _parameters(site_id: int, goals: Goals, days: Sequence[date], runs: Mapping[date, int]) -> dict[str, Any]:
     return {
-        "site_id": request.site_id,
+        "site_id": site_id,
         "days": list(days),
         "runs": [runs[day] for day in days],
-        "goals": _digest_goals(request),
-        "goal_events": list(request.goal_events),
-        "goal_paths": list(request.goal_paths),
+        "goals": _digest_goals(goals),
+        "goal_events": list(goals.events),
+        "goal_paths": list(goals.paths),
     }
 
 
-def _digest_goals(request: AnalysisRequest) -> int:
-    text = json.dumps([sorted(request.goal_events), sorted(request.goal_paths)])
+def _digest_goals(goals: Goals) -> int:
+    text = json.dumps([sorted(goals.events), sorted(goals.paths)])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
