@@ -14,7 +14,7 @@ JOBS   ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 .DEFAULT_GOAL := help
 # Write bytecode during test runs; otherwise each process compiles Pharos again, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help install up test test-full test-slice check format bench bench-peers accelerator fuzz-accelerator kafka kafka-stop stack stack-down load faults switching hostile signatures mutants country-database compose-secrets lock clean
+.PHONY: help install up test test-full test-slice check format bench bench-peers curves simulate accelerator fuzz-accelerator kafka kafka-stop stack stack-down load faults switching hostile signatures mutants country-database compose-secrets lock clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-17s %s\n", $$1, $$2}'
@@ -65,6 +65,12 @@ bench: $(STAMP) ## Measure each part: events/s, CPU per event, p50/p99, peak mem
 
 bench-peers: $(STAMP) ## CPU of the edge next to the OpenTelemetry Collector, and handlers in Go and Rust
 	$(BIN)/python -m loadtests.peers $(ARGS)
+
+curves: $(STAMP) ## CPU of an event against sizes of batches, keys, partitions, stored rows, heartbeats; ARGS=--publish draws
+	$(BIN)/python -m loadtests.curves $(ARGS)
+
+simulate: $(STAMP) ## What 10^4 to 10^8 events/s take, by a model with measured costs; ARGS=--check compares it with an edge
+	$(BIN)/python -m loadtests.simulate $(ARGS)
 
 accelerator: $(STAMP) ## Build the edge's accelerator (needs Rust) into .venv: bodies are validated with half of the CPU or less
 	$(BIN)/python -m tests.support.accelerator

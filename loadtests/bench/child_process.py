@@ -41,9 +41,11 @@ class Child:
 
 
 @asynccontextmanager
-async def running_child(module: str, arguments: Mapping[str, object]) -> AsyncIterator[Child]:
-    """Run `python -m loadtests.bench.MODULE` with the arguments as JSON; stop it at the end."""
-    command = [sys.executable, "-m", f"loadtests.bench.{module}", json.dumps(arguments)]
+async def running_child(
+    module: str, arguments: Mapping[str, object], package: str = "loadtests.bench"
+) -> AsyncIterator[Child]:
+    """Run `python -m PACKAGE.MODULE` with the arguments as JSON; stop it at the end."""
+    command = [sys.executable, "-m", f"{package}.{module}", json.dumps(arguments)]
     async with running_program(module, command) as child:
         yield child
 

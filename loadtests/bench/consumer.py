@@ -70,13 +70,15 @@ async def run_consumer(
     bootstrap: str | None = None,
     transform: str = "telemetry",
     coding: str = "json",
+    **more: object,
 ) -> dict[str, Any]:
-    """Run a consumer in a process of its own and return its report. `into`: nothing or clickhouse."""
+    """Run a consumer in a process of its own and return its report. `into`: nothing or clickhouse; `more`: other
+    arguments of `consumer_process`."""
     with (
         tempfile.TemporaryDirectory(prefix="pharos-bench-") as folder,
         progress.step(f"{label}: {length.consumer_events:,} events", None),
     ):
-        arguments = {
+        arguments: dict[str, object] = {
             "folder": folder,
             "events": length.consumer_events,
             "batch_events": _BATCH_EVENTS,
@@ -84,6 +86,7 @@ async def run_consumer(
             "bootstrap": bootstrap,
             "transform": transform,
             "coding": coding,
+            **more,
         }
         async with running_child("consumer_process", arguments) as child:
             return await child.read()

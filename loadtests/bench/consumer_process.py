@@ -7,7 +7,9 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +44,7 @@ from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
 from wiring.embedded.allocator import keep_freed_memory
 
 _ENVIRONMENT = "env_01jz0000000000000000000000"
-_BODIES = 256
+BODIES = 256
 # As many requests as a busy edge has in flight when the log commits.
 _MAX_CONCURRENT = 32
 _SETTLE_SECONDS = 60.0
@@ -50,29 +52,39 @@ _QUIET_SECONDS = 3.0
 
 
 async def _run(
-    folder: Path, events: int, batch_events: int, into: str, bootstrap: str | None, name: str, coding: Coding
+    folder: Path,
+    events: int,
+    batch_events: int,
+    into: str,
+    bootstrap: str | None,
+    name: str,
+    coding: Coding,
+    store_folder: Path,
+    site: int,
+    chunk_rows: int,
+    commands: Sequence[str],
 ) -> None:
     async with AsyncExitStack() as exits:
         transform = TRANSFORMS[name]()
-        log, reader = await _open_log(exits, folder, bootstrap, transform.topic)
-        store: ColumnStore = (
-            NullColumnStore() if into == "nothing" else await open_chdb(folder / "clickhouse")
-        )
+        log, reader = await open_log(exits, folder, bootstrap, transform.topic)
+        store: ColumnStore = NullColumnStore() if into == "nothing" else await open_chdb(store_folder)
         exits.push_async_callback(store.close)
         await apply_schema(store)
+        for command in commands:
+            await store.command(command)
         if name == "telemetry":
             await _fill(log, events, batch_events)
         elif name == "pageviews":
-            await _fill_pageviews(log, events)
+            await _fill_pageviews(log, events, site)
         else:
             await _fill_otlp(log, transform.topic, name, coding, events)
         gc.collect()
         gc.freeze()
         forget_peak(os.getpid())
-        await _consume(transform, log, reader, store, events)
+        await _consume(transform, log, reader, store, events, chunk_rows)
 
 
-async def _open_log(
+async def open_log(
     exits: AsyncExitStack, folder: Path, bootstrap: str | None, topic: str
 ) -> tuple[EventLog, LogConsumer]:
     if bootstrap is None:
@@ -90,12 +102,12 @@ async def _open_log(
 
 
 async def _fill(log: EventLog, events: int, batch_events: int) -> None:
-    bodies = make_bodies(_BODIES, batch_events)
+    bodies = make_bodies(BODIES, batch_events)
     batches = events // batch_events
     for begin in range(0, batches, _MAX_CONCURRENT):
         await asyncio.gather(
             *(
-                _append(log, bodies[n % _BODIES], n, batch_events)
+                append_batch(log, bodies[n % BODIES], n, batch_events)
                 for n in range(begin, min(begin + _MAX_CONCURRENT, batches))
             )
         )
@@ -103,7 +115,7 @@ async def _fill(log: EventLog, events: int, batch_events: int) -> None:
 
 async def _fill_otlp(log: EventLog, topic: str, signal: str, coding: Coding, records: int) -> None:
     # The record that `AcceptOtlp` makes of a request.
-    bodies = otlp_bodies(signal, coding, _BODIES)
+    bodies = otlp_bodies(signal, coding, BODIES)
     meta = encode_otlp_meta(
         OtlpMeta("acc_1", "prj_1", _ENVIRONMENT, time.time_ns() // 1_000_000, RECORDS, coding)
     )
@@ -111,23 +123,24 @@ async def _fill_otlp(log: EventLog, topic: str, signal: str, coding: Coding, rec
     for begin in range(0, requests, _MAX_CONCURRENT):
         await asyncio.gather(
             *(
-                log.append(topic, b"%d" % n, meta, bodies[n % _BODIES])
+                log.append(topic, b"%d" % n, meta, bodies[n % BODIES])
                 for n in range(begin, min(begin + _MAX_CONCURRENT, requests))
             )
         )
 
 
-async def _fill_pageviews(log: EventLog, events: int) -> None:
+async def _fill_pageviews(log: EventLog, events: int, site: int) -> None:
     """One page view per request, as in most requests; four in a row for each visitor."""
     received_ms = time.time_ns() // 1_000_000
-    meta = encode_collected(CollectMeta(1, received_ms, 1))
+    meta = encode_collected(CollectMeta(site, received_ms, 1))
+    key = b"%d" % site
     for begin in range(0, events, _MAX_CONCURRENT * 100):
         bodies = collect_bodies(min(_MAX_CONCURRENT * 100, events - begin), 1, begin)
         values = collected_records(bodies, received_ms, begin)
-        await asyncio.gather(*(log.append(topics.PAGEVIEWS, b"1", meta, value) for value in values))
+        await asyncio.gather(*(log.append(topics.PAGEVIEWS, key, meta, value) for value in values))
 
 
-async def _append(log: EventLog, body: bytes, number: int, events: int) -> None:
+async def append_batch(log: EventLog, body: bytes, number: int, events: int) -> None:
     # The record that `Accept` makes of a request.
     name = batch_id(number)
     meta = BatchMeta(
@@ -157,9 +170,9 @@ class _ChunkTimes:
 
 
 async def _consume(
-    transform: Transform, log: EventLog, reader: LogConsumer, store: ColumnStore, events: int
+    transform: Transform, log: EventLog, reader: LogConsumer, store: ColumnStore, events: int, chunk_rows: int
 ) -> None:
-    settings = Settings()
+    settings = replace(Settings(), chunk_rows=chunk_rows)
     chunks = _ChunkTimes()
     loop = assemble_loop(settings, transform, consumer=reader, log=log, store=store, on_step=chunks)
     own = os.getpid()
@@ -218,7 +231,8 @@ async def _wait_for_merges(store: ColumnStore) -> None:
 
 def main() -> None:
     """Fill, consume, report, end. The argument is JSON: folder, events, batch_events, into, bootstrap or null; except
-    for telemetry also transform, and coding for OTLP."""
+    for telemetry also transform, and coding for OTLP. Optional: store_folder of an existing column store, the site of
+    page views, chunk_rows, the most rows of an insert, and commands, SQL for the store before all."""
     arguments: dict[str, Any] = json.loads(sys.argv[1])
     # As `pharos up` does.
     keep_freed_memory()
@@ -232,6 +246,10 @@ def main() -> None:
                 arguments["bootstrap"],
                 arguments.get("transform", "telemetry"),
                 arguments.get("coding", "json"),
+                Path(arguments.get("store_folder", Path(arguments["folder"]) / "clickhouse")),
+                arguments.get("site", 1),
+                arguments.get("chunk_rows", Settings().chunk_rows),
+                arguments.get("commands", ()),
             )
         )
 

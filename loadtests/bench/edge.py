@@ -1,11 +1,14 @@
 """The edge alone: 100 events per request, one event per request, compressed bodies, and half of the maximum load."""
 
+import json
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from loadtests.bench.child_process import running_child
+from loadtests.bench.edge_process import KEYS_FILE
 from loadtests.bench.figures import Figure
 from loadtests.bench.ingest_requests import gzip_requests, ingest_requests
 from loadtests.bench.load import MakeRequest
@@ -34,6 +37,12 @@ class Engines:
     single_target_us: float = 90.0
     p99_target_ms: float | None = None
     memory_target_mb: float | None = None
+    keys: int = 1
+    """Ingest keys in the directory."""
+    accounts: int = 1
+    """Accounts over which the keys are spread."""
+    monitors: int = 1
+    """Heartbeats, each with a key of its own."""
 
 
 EMBEDDED = Engines()
@@ -55,13 +64,22 @@ def production(bootstrap: str, redis_url: str) -> Engines:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A running edge, and a key that it accepts."""
+    """A running edge, and the keys that it accepts."""
 
     pid: int
     port: int
-    ingest_key: str
-    monitor_key: str
+    ingest_keys: Sequence[str]
+    monitor_keys: Sequence[str]
+    """Of the heartbeats 1 and on."""
     tracker_id: str
+
+    @property
+    def ingest_key(self) -> str:
+        return self.ingest_keys[0]
+
+    @property
+    def monitor_key(self) -> str:
+        return self.monitor_keys[0]
 
 
 @asynccontextmanager
@@ -74,12 +92,14 @@ async def fresh_edge(engines: Engines) -> AsyncIterator[Edge]:
             "bootstrap": engines.bootstrap,
             "redis_url": engines.redis_url,
             "accelerator": engines.accelerator,
+            "keys": engines.keys,
+            "accounts": engines.accounts,
+            "monitors": engines.monitors,
         }
         async with running_child("edge_process", arguments) as child:
             report = await child.read()
-            yield Edge(
-                child.pid, report["port"], report["ingest_key"], report["monitor_key"], report["tracker_id"]
-            )
+            ingest_keys, monitor_keys = json.loads((Path(folder) / KEYS_FILE).read_text())
+            yield Edge(child.pid, report["port"], ingest_keys, monitor_keys, report["tracker_id"])
 
 
 async def measure_edge(progress: Progress, length: RunLength, engines: Engines = EMBEDDED) -> list[Figure]:

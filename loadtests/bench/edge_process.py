@@ -45,7 +45,9 @@ _LOG_BYTES = 2**40
 _LIMIT = RateLimit(1e9, 10**9)
 _COUNTRIES = Path(".engines/countries.mmdb")
 HEARTBEAT = 1
-"""The monitor of the monitor key."""
+"""The monitor of the first monitor key."""
+KEYS_FILE = "keys.json"
+"""In the folder: a list of ingest keys, and a list of monitor keys."""
 
 
 async def _open_log(exits: AsyncExitStack, folder: Path, bootstrap: str | None) -> EventLog:
@@ -88,15 +90,15 @@ async def _open_shared(
     return directory, counter, slice_seconds
 
 
-def _entry(key: str, kind: CredentialKind) -> KeyEntry:
+def _entry(key: str, kind: CredentialKind, account: int = 0, monitor: int = HEARTBEAT) -> KeyEntry:
     return KeyEntry(
         digest_credential(key),
         kind,
-        "acc_01jz0000000000000000000000",
+        f"acc_{account:026d}",
         "prj_01jz0000000000000000000000",
         "env_01jz0000000000000000000000",
         _LIMIT,
-        monitor=f"heartbeat/{HEARTBEAT}" if kind is CredentialKind.MONITOR_KEY else None,
+        monitor=f"heartbeat/{monitor}" if kind is CredentialKind.MONITOR_KEY else None,
         site=SiteEntry(1, (ORIGIN,)) if kind is CredentialKind.SITE else None,
     )
 
@@ -116,22 +118,39 @@ def _settings(accelerator: str) -> Settings:
     )
 
 
-async def _serve(folder: Path, bootstrap: str | None, redis_url: str | None, accelerator: str) -> None:
+def _make_keys(keys: int, accounts: int, monitors: int) -> tuple[list[str], list[str], list[KeyEntry]]:
+    """Return ingest keys, spread over the accounts, and a key for each of the heartbeats 1 and on, with all entries."""
+    ingest = [make_credential(CredentialKind.INGEST_KEY) for _ in range(keys)]
+    monitor = [make_credential(CredentialKind.MONITOR_KEY) for _ in range(monitors)]
+    entries = [
+        *(_entry(key, CredentialKind.INGEST_KEY, number % accounts) for number, key in enumerate(ingest)),
+        *(_entry(key, CredentialKind.MONITOR_KEY, 0, n) for n, key in enumerate(monitor, HEARTBEAT)),
+    ]
+    return ingest, monitor, entries
+
+
+async def _serve(
+    folder: Path,
+    bootstrap: str | None,
+    redis_url: str | None,
+    accelerator: str,
+    keys: int,
+    accounts: int,
+    monitors: int,
+) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     # Nothing is ever sent there: it becomes readable when the benchmark ends for any reason.
     loop.add_reader(sys.stdin, stop.set)
-    key, monitor_key = make_credential(CredentialKind.INGEST_KEY), make_credential(CredentialKind.MONITOR_KEY)
+    ingest_keys, monitor_keys, entries = _make_keys(keys, accounts, monitors)
     tracker_id = make_identifier("sit", 0)
-    keys = [
-        _entry(key, CredentialKind.INGEST_KEY),
-        _entry(monitor_key, CredentialKind.MONITOR_KEY),
-        _entry(tracker_id, CredentialKind.SITE),
-    ]
+    entries.append(_entry(tracker_id, CredentialKind.SITE))
+    # Too long for a line of the report.
+    (folder / KEYS_FILE).write_text(json.dumps([ingest_keys, monitor_keys]))
     async with AsyncExitStack() as exits:
         log = await _open_log(exits, folder, bootstrap)
-        directory, counter, slice_seconds = await _open_shared(exits, redis_url, keys)
+        directory, counter, slice_seconds = await _open_shared(exits, redis_url, entries)
         edge = await exits.enter_async_context(
             open_edge(
                 _settings(accelerator),
@@ -156,8 +175,6 @@ async def _serve(folder: Path, bootstrap: str | None, redis_url: str | None, acc
         send_result(
             {
                 "port": server.getsockname()[1],
-                "ingest_key": key,
-                "monitor_key": monitor_key,
                 "tracker_id": tracker_id,
             }
         )
@@ -165,7 +182,8 @@ async def _serve(folder: Path, bootstrap: str | None, redis_url: str | None, acc
 
 
 def main() -> None:
-    """Serve until SIGTERM. The argument is JSON: folder; bootstrap and redis_url, or null; accelerator."""
+    """Serve until SIGTERM. The argument is JSON: folder; bootstrap and redis_url, or null; accelerator; and how many
+    ingest keys, accounts of them, and heartbeats there are."""
     arguments: dict[str, Any] = json.loads(sys.argv[1])
     keep_freed_memory()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -175,6 +193,9 @@ def main() -> None:
                 arguments["bootstrap"],
                 arguments["redis_url"],
                 arguments["accelerator"],
+                arguments["keys"],
+                arguments["accounts"],
+                arguments["monitors"],
             )
         )
 

@@ -12,6 +12,8 @@ from loadtests.bench.payloads import make_bodies, number_body
 # As many different bodies as fit into several group commits of the log.
 _BODIES = 256
 _SINGLE_BODIES = 4096
+# Takes the place of a key in a prepared head.
+_KEY = "@"
 
 
 def ingest_requests(ingest_key: str, events: int) -> MakeRequest:
@@ -22,6 +24,19 @@ def ingest_requests(ingest_key: str, events: int) -> MakeRequest:
     def make_request(number: int) -> bytes:
         index = number % len(bodies)
         return heads[index] + number_body(bodies[index], number)
+
+    return make_request
+
+
+def spread_requests(ingest_keys: Sequence[str], events: int) -> MakeRequest:
+    """Return requests of `events` events that take the keys in turn."""
+    bodies = make_bodies(_SINGLE_BODIES if events == 1 else _BODIES, events)
+    heads = [_head(_KEY, len(body), "").split(_KEY.encode()) for body in bodies]
+    keys = [key.encode() for key in ingest_keys]
+
+    def make_request(number: int) -> bytes:
+        index = number % len(bodies)
+        return keys[number % len(keys)].join(heads[index]) + number_body(bodies[index], number)
 
     return make_request
 
@@ -50,11 +65,19 @@ def otlp_requests(ingest_key: str, signal: str, coding: str) -> MakeRequest:
 
 def heartbeat_requests(monitor_key: str, heartbeat: int) -> MakeRequest:
     """Return signals of one run each."""
-    requests = []
-    for number in range(_SINGLE_BODIES):
-        run = uuid.UUID(int=number << 64 | 4 << 76)
-        body = b'{"run_id":"%s","signal":"success"}' % str(run).encode()
-        requests.append(_head(monitor_key, len(body), "", f"/api/v1/heartbeats/{heartbeat}") + body)
+    requests = [_signal_request(monitor_key, heartbeat, number) for number in range(_SINGLE_BODIES)]
+    return lambda number: requests[number % len(requests)]
+
+
+def _signal_request(monitor_key: str, heartbeat: int, number: int) -> bytes:
+    run = uuid.UUID(int=number << 64 | 4 << 76)
+    body = b'{"run_id":"%s","signal":"success"}' % str(run).encode()
+    return _head(monitor_key, len(body), "", f"/api/v1/heartbeats/{heartbeat}") + body
+
+
+def spread_heartbeat_requests(monitor_keys: Sequence[str]) -> MakeRequest:
+    """Return signals of the heartbeats 1 and on in turn, each with its own key."""
+    requests = [_signal_request(key, number, number) for number, key in enumerate(monitor_keys, 1)]
     return lambda number: requests[number % len(requests)]
 
 

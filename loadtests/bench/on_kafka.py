@@ -34,8 +34,12 @@ async def measure_consumer_on_kafka(progress: Progress, length: RunLength) -> li
 
 
 @asynccontextmanager
-async def running_engines(progress: Progress) -> AsyncIterator[tuple[KafkaBroker, RedisServer]]:
-    """Run Kafka with the topics of Pharos, and Redis. Raises `ChildFailed` if one cannot be started."""
+async def running_engines(
+    progress: Progress, partitions: int | None = None
+) -> AsyncIterator[tuple[KafkaBroker, RedisServer]]:
+    """Run Kafka with the topics of Pharos, and Redis. `partitions`: of each topic, else the setting's default. Raises
+    `ChildFailed` if one cannot be started."""
+    settings = Settings() if partitions is None else Settings(kafka_partitions=partitions)
     with tempfile.TemporaryDirectory(prefix="pharos-bench-") as folder, ExitStack() as exits:
         try:
             with progress.step("Kafka and Redis: starting", None):
@@ -43,9 +47,7 @@ async def running_engines(progress: Progress) -> AsyncIterator[tuple[KafkaBroker
                 broker = running_kafka(Path(folder) / "kafka", starts_quickly=False)
                 kafka = await asyncio.to_thread(starting, broker)
                 redis = await asyncio.to_thread(starting, running_redis(Path(folder) / "redis"))
-                await create_topics(
-                    KafkaConnection(kafka.bootstrap), all_topics(), topic_settings(Settings())
-                )
+                await create_topics(KafkaConnection(kafka.bootstrap), all_topics(), topic_settings(settings))
         except EngineMissing as error:
             raise ChildFailed(str(error)) from error
         yield kafka, redis

@@ -48,7 +48,9 @@ async def _fill(store: ChdbColumnStore, views: int) -> None:
     midnight = _NOW.replace(hour=0)
     for number in track(range(_DAYS), "Page views", console=Console(stderr=True)):
         day = midnight - timedelta(days=_DAYS - 1 - number)
-        await store.command(_FILL, {"site": 1, "first": number * 2 * a_day, "views": a_day, "day": day})
+        await store.command(
+            _FILL, {"site": 1, "sites": 1, "first": number * 2 * a_day, "views": a_day, "day": day}
+        )
 
 
 async def _refresh(store: ChdbColumnStore) -> float:

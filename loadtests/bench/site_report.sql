@@ -1,12 +1,13 @@
 -- Page views of one day of a shop: `first` and on are numbers of views, `views` of them in all. About 2.75 views a visit, 1.17
--- visits a visitor; paths, sources and the rest are spread as sites have them, a few names for most and a long tail.
+-- visits a visitor; the visits are spread over `sites` sites from `site` on; paths, sources and the rest are spread as sites
+-- have them, a few names for most and a long tail.
 INSERT INTO pharos.pageviews
 (
     site_id, day, visit_id, occurred_at, received_at, id, is_event, name, path, visit_began, visitor, visit_key,
     source, campaign, device, browser, os, country, visible_ms, metric, value, vital, log, log_offset
 )
 SELECT
-    {site:UInt64}, toDate(at), visit, at, at, reinterpretAsUUID(sipHash128(number)), is_event,
+    {site:UInt64} + cityHash64(visit, 'site') % {sites:UInt64}, toDate(at), visit, at, at, reinterpretAsUUID(sipHash128(number)), is_event,
     multiIf(is_vital, 'Web Vital', is_event, 'Engagement', '') AS name,
     concat(['/', '/products/', '/blog/', '/docs/'][1 + least(3, bitShiftRight(cityHash64(number, 'p'), 3) % 5)],
         if(cityHash64(number, 'p') % 5 = 0, '', toString(toUInt32(pow(400, (cityHash64(number, 'q') % 10000) / 10000))))) AS path,

@@ -26,7 +26,9 @@ async def _fill(folder: Path, site: int, views: int) -> None:
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     for number in range(DAYS):
         day = midnight - timedelta(days=DAYS - 1 - number)
-        await store.command(_FILL, {"first": number * 2 * a_day, "views": a_day, "day": day, "site": site})
+        await store.command(
+            _FILL, {"first": number * 2 * a_day, "views": a_day, "day": day, "site": site, "sites": 1}
+        )
     today = day_of(now, "UTC")
     await refresh_rollups(store, site, "UTC", days_between(today - timedelta(days=2 * DAYS), today), now)
     await store.close()

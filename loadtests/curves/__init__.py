@@ -1,0 +1,1 @@
+"""What an event costs as batches, keys, partitions, stored rows, sites and heartbeats become more."""

@@ -1,0 +1,87 @@
+"""A model of the consumers of one topic and of ClickHouse, in closed form.
+
+A worker of each partition takes a chunk, at most `chunk_rows` rows or what comes within `chunk_seconds`, inserts it and
+commits it, before it takes the next one. A consumer process works on four chunks at once (`consumers.loop`) with one
+core. So a cycle of a partition takes as long as its slowest bound: its own chunk, the four slots, or the core.
+"""
+
+import math
+from dataclasses import dataclass
+
+from loadtests.simulate.costs import ConsumerCosts, InsertCosts
+
+_SLOTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerLoad:
+    """Events a second of a topic, spread evenly over its partitions, and these over the consumers."""
+
+    per_second: float
+    batch_events: int
+    """Events of a record."""
+    partitions: int
+    consumers: int
+    chunk_rows: int = 50_000
+    chunk_seconds: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerForecast:
+    """What the model says. If the consumers cannot keep up, the lag is infinite."""
+
+    utilisation: float
+    """Share of one core of the consumer with the most partitions, if it keeps up."""
+    rows_an_insert: float
+    inserts_per_second: float
+    """Of all partitions, and so the new parts a second of each table."""
+    store_cores: float
+    """Cores of ClickHouse for inserts and merges."""
+    mean_lag_s: float
+    """From the acknowledgement by the log until an event is stored."""
+    longest_lag_s: float
+
+
+def forecast_consumers(consumer: ConsumerCosts, insert: InsertCosts, load: ConsumerLoad) -> ConsumerForecast:
+    """Return what the consumers of this load do."""
+    partitions = math.ceil(load.partitions / load.consumers)
+    rate = load.per_second / load.partitions
+    event_s = 1e-6 * (consumer.event_us + consumer.record_us / load.batch_events)
+    fixed_s, row_s = 1e-3 * insert.insert_ms, 1e-3 * insert.row_ms
+    # A cycle takes `constant + slope * rows`: whichever of these takes longest.
+    shared = max(1.0, partitions / _SLOTS)
+    bounds = [
+        (load.chunk_seconds + fixed_s, row_s),
+        (shared * fixed_s, shared * row_s),
+        (0.0, partitions * event_s),
+    ]
+    cycle, rows = _cycle(bounds, rate, load.chunk_rows)
+    if math.isinf(cycle):
+        longest = math.inf
+        inserts = load.partitions / max(constant + slope * rows for constant, slope in bounds[1:])
+    else:
+        longest = cycle + fixed_s + row_s * rows
+        inserts = load.partitions / cycle
+    stored = inserts * rows
+    return ConsumerForecast(
+        utilisation=partitions * rate * event_s,
+        rows_an_insert=rows,
+        inserts_per_second=inserts,
+        store_cores=1e-6 * (inserts * insert.cpu_us + stored * insert.row_cpu_us),
+        mean_lag_s=longest - cycle / 2 if math.isfinite(longest) else math.inf,
+        longest_lag_s=longest,
+    )
+
+
+def _cycle(bounds: list[tuple[float, float]], rate: float, chunk_rows: int) -> tuple[float, float]:
+    """Return seconds of a cycle, and rows of its chunk; infinite seconds if more comes in than can be stored."""
+    # In a steady state a chunk has what came in during a cycle: rows = rate * (constant + slope * rows).
+    if all(slope * rate < 1 for _, slope in bounds):
+        cycle = max(constant / (1 - slope * rate) for constant, slope in bounds)
+        if rate * cycle <= chunk_rows:
+            return cycle, rate * cycle
+    # Chunks are full before their time is over: nothing waits for the clock any more.
+    cycle = max(constant + slope * chunk_rows for constant, slope in bounds[1:])
+    if rate * cycle > chunk_rows:
+        return math.inf, chunk_rows
+    return chunk_rows / rate, chunk_rows
