@@ -86,14 +86,14 @@ async def command_limited(
     settings: Sequence[str] = (),
 ) -> None:
     """Run `INSERT … SELECT` within what is left of the shared time, with the memory and the threads of a query unless
-    it `is_large`. Outside of `share_time` it has no limits: a background worker may take minutes. `settings` are those
-    of the statement itself.
+    it `is_large`. Outside of `share_time` it may take minutes, for a background worker. `settings` are those of the
+    statement itself.
 
     Raises `StorageUnavailable`, also if no time is left.
     """
     left = _seconds_left()
     limits = [] if left is None else [f"max_execution_time = {left}"]
-    if left is not None and not is_large:
+    if not is_large:
         limits += [_MEMORY, "max_threads = 2"]
     if settings or limits:
         sql = f"{sql}\nSETTINGS {', '.join([*settings, *limits])}"

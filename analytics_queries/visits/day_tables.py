@@ -7,7 +7,12 @@ from datetime import date
 from storage_backends.sql_files import read_sql
 
 _SQL = read_sql(__file__).partition("\n")[2].rstrip()
-_ALL_COLUMNS = "*, actions.name AS action_names"
+# Named, because one of the tables gets a new column before the other.
+_ALL_COLUMNS = (
+    "day, visit_id, visitor, is_single, present_at, is_present, is_start, started_at, duration_ms, is_bounce, source, "
+    "campaign, device, country, browser, os, entry_page, exit_page, pages, views, page_views, page_times, other_pages, "
+    "actions, vitals, actions.name AS action_names"
+)
 
 
 @dataclass(frozen=True, slots=True)

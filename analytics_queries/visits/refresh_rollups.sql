@@ -214,6 +214,7 @@ FROM
 
 -- name: delete_superseded
 -- Remove the rows of runs that `told_days` no longer names. `before` is a run, that is a time: queries that read older runs
--- have ended.
+-- have ended, except of days whose rollups were replaced since then.
 DELETE FROM pharos.{table:Identifier}
-WHERE run < {before:UInt64} AND run NOT IN (SELECT run FROM pharos.told_days FINAL);
+WHERE run < {before:UInt64} AND run NOT IN (SELECT run FROM pharos.told_days FINAL)
+    AND (site_id, day) NOT IN (SELECT site_id, day FROM pharos.told_days WHERE run >= {before:UInt64});

@@ -23,7 +23,8 @@ async def insert_visits_of_today(
     """
     sql = _SQL["insert_visits"]
     if rollup.previous:
-        sql = sql.replace("{changed}", _SQL["changed"]).replace("{chosen}", _SQL["changed_visits"])
+        changed = _SQL["changed"].replace("{own_visits}", _SQL["all_visits"])
+        sql = sql.replace("{changed}", changed).replace("{chosen}", _SQL["changed_visits"])
         sql = sql.replace("{unchanged}", _SQL["unchanged_visits"])
     else:
         sql = sql.replace("{changed}", "").replace("{chosen}", _SQL["all_visits"]).replace("{unchanged}", "")

@@ -100,7 +100,8 @@ WHERE site_id = {site_id:UInt64} AND day IN {own_days:Array(Date)} AND toDate(oc
 
 -- name: changed
 -- Which visits have other numbers of events than their rows of the run `previous`, or no row? Rows of `pageviews` are only ever
--- added, and count from a time on, so equal numbers are those of the same events. Visits without presence have no row.
+-- added, and count from a time on, so equal numbers are those of the same events. Visits without presence have no row. The module
+-- inserts `all_visits` as `own_visits`: other visits of the days around have no row that could be stale.
 WITH changed AS MATERIALIZED
 (
     SELECT visit_id
@@ -116,7 +117,7 @@ WITH changed AS MATERIALIZED
             NOT is_event OR name NOT IN ('Web Vital', 'Engagement') AS makes_present,
             false AS is_row
         FROM pharos.pageviews
-        WHERE site_id = {site_id:UInt64} AND day IN {read_days:Array(Date)}
+        WHERE site_id = {site_id:UInt64} AND day IN {read_days:Array(Date)} AND visit_id IN ({own_visits})
         UNION ALL
         SELECT visit_id, -toInt64(events), -toInt64(day_events), false, true
         FROM pharos.open_visit_days

@@ -15,6 +15,13 @@ FROM pharos.told_days
 WHERE site_id = {site_id:UInt64} AND day IN {days:Array(Date)} AND run IN {runs:Array(UInt64)} AND NOT is_open
 ORDER BY day;
 
+-- name: find_complete
+-- Which of these runs have figures, of any goals?
+SELECT DISTINCT day
+FROM pharos.visit_day_figures
+WHERE site_id = {site_id:UInt64} AND day IN {days:Array(Date)} AND run IN {runs:Array(UInt64)}
+ORDER BY day;
+
 -- name: insert_events
 -- How often was each event sent on these days, by how many visitors, with what revenue?
 INSERT INTO pharos.visit_day_events (site_id, day, run, name, visitors, number, money)
