@@ -63,16 +63,16 @@ format: $(STAMP) ## Format the code and fix lint errors
 bench: $(STAMP) ## Measure each part: events/s, CPU per event, p50/p99, peak memory
 	$(BIN)/python -m loadtests.bench $(ARGS)
 
-bench-peers: $(STAMP) ## CPU of the edge next to the OpenTelemetry Collector, and handlers in Go and Rust
+bench-peers: $(STAMP) ## Compare the edge with the OpenTelemetry Collector, Go and Rust
 	$(BIN)/python -m loadtests.peers $(ARGS)
 
-curves: $(STAMP) ## CPU of an event against sizes of batches, keys, partitions, stored rows, heartbeats; ARGS=--publish draws
+curves: $(STAMP) ## Measure how the CPU per event grows with load and data
 	$(BIN)/python -m loadtests.curves $(ARGS)
 
-simulate: $(STAMP) ## What 10^4 to 10^8 events/s take, by a model with measured costs; ARGS=--check compares it with an edge
+simulate: $(STAMP) ## Compute what a load takes; ARGS=--check tests it
 	$(BIN)/python -m loadtests.simulate $(ARGS)
 
-accelerator: $(STAMP) ## Build the edge's accelerator (needs Rust) into .venv: bodies are validated with half of the CPU or less
+accelerator: $(STAMP) ## Build the edge's accelerator into .venv (needs Rust)
 	$(BIN)/python -m tests.support.accelerator
 
 fuzz-accelerator: $(STAMP) ## Compare the accelerator with Python's decoders on random bodies; ARGS="--seconds 3600"

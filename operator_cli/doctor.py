@@ -9,7 +9,12 @@ from operator_cli.settings import load_settings
 
 
 def register_doctor(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = commands.add_parser("doctor", help="show what this installation runs on")
+    parser = commands.add_parser(
+        "doctor",
+        help="show what this installation runs on",
+        description="Show the versions of Pharos and Python, and what validates request bodies, of the installation "
+        "that runs this command. It asks no running process: run it where the edge runs.",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_show)
 

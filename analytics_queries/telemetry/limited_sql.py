@@ -3,7 +3,7 @@ request a deadline together."""
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from time import monotonic
@@ -78,17 +78,25 @@ async def query_limited(
 
 
 async def command_limited(
-    store: ColumnStore, sql: str, parameters: Mapping[str, Any], *, is_large: bool = False
+    store: ColumnStore,
+    sql: str,
+    parameters: Mapping[str, Any],
+    *,
+    is_large: bool = False,
+    settings: Sequence[str] = (),
 ) -> None:
     """Run `INSERT … SELECT` within what is left of the shared time, with the memory and the threads of a query unless
-    it `is_large`. Outside of `share_time` it has no limits: a background worker may take minutes.
+    it `is_large`. Outside of `share_time` it may take minutes, for a background worker. `settings` are those of the
+    statement itself.
 
     Raises `StorageUnavailable`, also if no time is left.
     """
     left = _seconds_left()
-    if left is not None:
-        others = "" if is_large else f", {_MEMORY}, max_threads = 2"
-        sql = f"{sql}\nSETTINGS max_execution_time = {left}{others}"
+    limits = [] if left is None else [f"max_execution_time = {left}"]
+    if not is_large:
+        limits += [_MEMORY, "max_threads = 2"]
+    if settings or limits:
+        sql = f"{sql}\nSETTINGS {', '.join([*settings, *limits])}"
     await store.command(sql, parameters)
 
 

@@ -1,6 +1,5 @@
 """How often did visitors of a site reach its goals, and with what revenue?"""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -8,11 +7,11 @@ from typing import Any
 
 from analytics_queries.telemetry.limited_sql import query_limited, read_limited_sql
 from analytics_queries.visit_analysis.conditions import filter_visits
-from analytics_queries.visit_analysis.request import AnalysisRequest, whole_days
-from analytics_queries.visit_analysis.stored_days import read_stored_conversions, stored_days
-from analytics_queries.visits.calendar_days import Period
+from analytics_queries.visit_analysis.request import AnalysisRequest
+from analytics_queries.visits.calendar_days import Period, whole_days
 from analytics_queries.visits.period_figures import Figures
-from analytics_queries.visits.site_report import Conversions
+from analytics_queries.visits.report_rows import Conversions
+from analytics_queries.visits.stored_days import read_stored_conversions, stored_days
 from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_sql(__file__)
@@ -34,9 +33,10 @@ async def goal_conversions(
     stored: Mapping[date, Figures] = {}
     rows: list[Sequence[Any]] = []
     if not request.conditions:
-        stored = await stored_days(store, request, whole_days(period, request.timezone), runs)
+        days = whole_days(period, request.timezone)
+        stored = await stored_days(store, request.site_id, request.goals, days, runs)
         if stored:
-            rows += await read_stored_conversions(store, request, list(stored), runs)
+            rows += await read_stored_conversions(store, request.site_id, request.goals, list(stored), runs)
     others = {day: run for day, run in runs.items() if day in period.days and day not in stored}
     if others:
         rows += (
@@ -51,12 +51,5 @@ async def goal_conversions(
             visitors += int(people)
         else:
             before = found[kind].get(name, Conversions())
-            found[kind][name] = _add(before, Conversions(int(number), int(people), [*map(tuple, money)]))
+            found[kind][name] = before + Conversions(int(number), int(people), [*map(tuple, money)])
     return GoalConversions(visitors, found["goal_event"], found["goal_path"])
-
-
-def _add(one: Conversions, other: Conversions) -> Conversions:
-    revenue = Counter[str]()
-    for currency, amount in [*one.revenue, *other.revenue]:
-        revenue[currency] += amount
-    return Conversions(one.number + other.number, one.visitors + other.visitors, sorted(revenue.items()))

@@ -5,10 +5,10 @@ from datetime import date
 
 from analytics_queries.telemetry.limited_sql import LIMITS, query_limited
 from analytics_queries.visit_analysis.conditions import filter_visits
-from analytics_queries.visit_analysis.request import AnalysisRequest, whole_days
-from analytics_queries.visit_analysis.stored_days import stored_days
-from analytics_queries.visits.calendar_days import Period
+from analytics_queries.visit_analysis.request import AnalysisRequest
+from analytics_queries.visits.calendar_days import Period, whole_days
 from analytics_queries.visits.period_figures import Figures
+from analytics_queries.visits.stored_days import stored_days
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_statements
 
@@ -24,7 +24,8 @@ async def daily_figures(
     `StorageUnavailable`."""
     stored: Mapping[date, Figures] = {}
     if not request.conditions:
-        stored = await stored_days(store, request, whole_days(period, request.timezone), runs)
+        days = whole_days(period, request.timezone)
+        stored = await stored_days(store, request.site_id, request.goals, days, runs)
     others = {day: run for day, run in runs.items() if day in period.days and day not in stored}
     if not others:
         return stored

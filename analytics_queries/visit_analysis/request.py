@@ -7,6 +7,7 @@ from typing import Any
 
 from analytics_queries.visit_analysis.conditions import Condition, condition_parameters
 from analytics_queries.visits.calendar_days import Period, day_of, days_between, start_of_day
+from analytics_queries.visits.report_request import Goals
 from pipeline_contracts.times import to_epoch_ms
 
 _DAY = timedelta(days=1)
@@ -28,6 +29,11 @@ class AnalysisRequest:
     """The time of the request, unless rollups may have later events. If no day of the period has ended, `visit_days` is
     not read. None: both tables are read."""
 
+    @property
+    def goals(self) -> Goals:
+        """What counts as a conversion."""
+        return Goals(tuple(self.goal_events), tuple(self.goal_paths))
+
     def parameters(self, period: Period, runs: Mapping[date, int]) -> dict[str, Any]:
         """Return the SQL parameters for reading the rollups of those days of a period that `runs` has."""
         days = [day for day in period.days if day in runs]
@@ -47,12 +53,6 @@ class AnalysisRequest:
 
     def _may_be_over(self, day: date, now: datetime) -> bool:
         return start_of_day(day + _DAY, self.timezone) <= now + _MARGIN
-
-
-def whole_days(period: Period, timezone: str) -> Sequence[date]:
-    """Return the days of a period without the last one if it is cut, as that of today is."""
-    is_cut = period.end < start_of_day(period.last + _DAY, timezone)
-    return period.days[:-1] if is_cut else period.days
 
 
 def make_period(first: date, last: date, timezone: str, now: datetime) -> Period:

@@ -9,7 +9,7 @@ from analytics_queries.telemetry.limited_sql import query_limited, read_limited_
 from analytics_queries.visit_analysis.conditions import filter_visits
 from analytics_queries.visit_analysis.request import AnalysisRequest
 from analytics_queries.visits.calendar_days import Period
-from analytics_queries.visits.site_report import Entry
+from analytics_queries.visits.report_rows import Entry
 from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_statements(__file__)

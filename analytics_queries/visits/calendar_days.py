@@ -73,3 +73,9 @@ def previous_period(current: Period, timezone: str) -> Period:
     elapsed = current.end - start_of_day(current.last, timezone)
     end = min(start_of_day(last, timezone) + elapsed, current.begin)
     return Period(days_between(first, last), start_of_day(first, timezone), end)
+
+
+def whole_days(period: Period, timezone: str) -> Sequence[date]:
+    """Return the days of a period without the last one if it is cut, as that of today is."""
+    is_cut = period.end < start_of_day(period.last + _DAY, timezone)
+    return period.days[:-1] if is_cut else period.days

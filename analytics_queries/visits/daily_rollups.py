@@ -1,7 +1,7 @@
 """Which daily rollups of a site's visits are current, and which are stale?"""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -28,6 +28,8 @@ class StaleRollup:
     """The same, counted by whole days in UTC."""
     is_open: bool
     """The day has not ended."""
+    previous: int = 0
+    """The run that is stale. Its rows are there for an hour at least. 0: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class DailyRollups:
     runs: Mapping[date, int]
     """Current runs by day; days without events have none."""
     stale: Sequence[StaleRollup]
+    open_days: Collection[date] = ()
+    """Days whose rollups are in the table of days that are not over, or will be."""
 
 
 async def check_rollups(
@@ -54,21 +58,22 @@ async def check_rollups(
             "timezone": timezone,
             "first": min(days[0], near[0]),
             "last": days[-1],
-            "near_days": near,
             "near_begin": near_begin,
             "near_end_ms": [to_epoch_ms(start_of_day(day + _DAY, timezone)) for day in near],
             "now_ms": to_epoch_ms(now),
         },
     )
-    stored: dict[date, tuple[int, int, int]] = {}
+    stored: dict[date, tuple[int, Sequence[int]]] = {}
     counts: defaultdict[tuple[str, date], int] = defaultdict(int)
-    for kind, day, run, events, far_events in result.rows:
+    for kind, day, run, numbers in result.rows:
         if kind == "rollup":
-            stored[day] = (run, events, far_events)
+            stored[day] = (run, numbers)
+        elif kind == "far":
+            counts["far", day] = numbers[0]
         else:
-            counts[kind, day] = events
+            counts |= {("near", near_day): number for near_day, number in zip(near, numbers, strict=True)}
     begins = dict(zip(near, near_begin, strict=True))
-    runs, stale = {}, []
+    runs, stale, open_days = {}, [], set()
     for day in days:
         far = sum(counts["far", utc_day] for utc_day in utc_days_around([day], timezone))
         begin = begins.get(day)
@@ -76,9 +81,12 @@ async def check_rollups(
         exact = (
             0 if begin is None else counts["near", day] + sum(counts["far", begin - n * _DAY] for n in (1, 2))
         )
-        run, was_exact, was_far = stored.get(day, (0, -1, -1))
+        run, (was_exact, was_far, was_open) = stored.get(day, (0, (-1, -1, 0)))
+        is_open = day >= today
         if was_far == far if begin is None else was_exact == exact:
-            runs[day] = run
+            runs[day], is_open = run, bool(was_open)
         elif far:
-            stale.append(StaleRollup(day, exact, far, day >= today))
-    return DailyRollups(runs, stale)
+            stale.append(StaleRollup(day, exact, far, is_open, run))
+        if is_open:
+            open_days.add(day)
+    return DailyRollups(runs, stale, open_days)

@@ -1,15 +1,9 @@
 -- How many page views, visitors and visits did a site have in each hour of a day, up to now? `hour` counts from the day's
--- start; `first` and `last` are that one day.
+-- start; `first` and `last` are that one day. The module inserts the visits of the day.
 WITH
     stored AS
     (
-        SELECT *, actions.name AS action_names
-        FROM pharos.visit_days
-        WHERE site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
-        UNION ALL
-        SELECT *, actions.name AS action_names
-        FROM pharos.open_visit_days
-        WHERE site_id = {site_id:UInt64} AND day >= {first:Date} AND day <= {last:Date} AND run IN {runs:Array(UInt64)}
+        {visits_of_days}
     ),
     -- Those that the filters keep. A filter that is not given costs nothing: the engine drops what is always true.
     visits AS

@@ -1,16 +1,15 @@
 """How many page views, visitors, visits and conversions did a site have in a period?"""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
 
 from analytics_queries.visits.calendar_days import Period
+from analytics_queries.visits.day_tables import Runs, select_visits
 from analytics_queries.visits.report_request import ReportRequest
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
-from storage_backends.sql_files import read_sql
+from storage_backends.sql_files import read_statements
 
-_SQL = read_sql(__file__)
+_SQL = read_statements(__file__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +40,23 @@ class Figures:
         )
 
 
-async def period_figures(
-    store: ColumnStore, request: ReportRequest, period: Period, runs: Mapping[date, int]
-) -> Figures:
-    """Return the figures of the period; its last day counts up to `period.end`. Raises `StorageUnavailable`."""
-    parameters = {**request.parameters(period, runs), "end_ms": to_epoch_ms(period.end)}
-    (row,) = (await store.query(_SQL, parameters)).rows
-    return Figures(*(int(value) for value in row))
+async def period_figures(store: ColumnStore, request: ReportRequest, period: Period, runs: Runs) -> Figures:
+    """Return the figures of those days of the period that `runs` has; its last day counts up to `period.end`. Raises
+    `StorageUnavailable`."""
+    chosen = runs.of(period.days)
+    parts = []
+    if chosen.by_day.keys() - {period.last}:
+        parts.append("whole_days")
+    if period.last in chosen.by_day:
+        parts.append("cut_day")
+    if not parts:
+        return Figures()
+    visits = _SQL["visits"].replace("{visits_of_days}", select_visits(chosen))
+    sql = visits + "\n" + "\nUNION ALL\n".join(_SQL[name] for name in parts)
+    parameters = {
+        **request.parameters(period, chosen.by_day),
+        "cut": period.last,
+        "end_ms": to_epoch_ms(period.end),
+    }
+    rows = (await store.query(sql, parameters)).rows
+    return sum((Figures(*map(int, row)) for row in rows), Figures())

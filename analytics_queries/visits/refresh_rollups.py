@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta
 from analytics_queries.telemetry.limited_sql import command_limited
 from analytics_queries.visits.calendar_days import utc_days_around, utc_days_of
 from analytics_queries.visits.daily_rollups import DailyRollups, StaleRollup, check_rollups
+from analytics_queries.visits.refresh_today import insert_visits_of_today
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_statements
@@ -45,20 +46,10 @@ async def refresh_stale_rollups(
         run = time.time_ns()
         days = [rollup.day for rollup in part]
         is_open = part[0].is_open
-        visits = {
-            "table": "open_visit_days" if is_open else "visit_days",
-            "site_id": site_id,
-            "timezone": timezone,
-            "days": days,
-            "run": run,
-            "own_days": utc_days_of(days, timezone),
-            "read_days": utc_days_around(days, timezone),
-            "now_ms": to_epoch_ms(now),
-        }
-        await command_limited(store, _SQL["insert_visits"], visits, is_large=True)
-        if not is_open:
-            lists = {"site_id": site_id, "days": days, "run": run}
-            await command_limited(store, _SQL["insert_lists"], lists, is_large=True)
+        if is_open:
+            await insert_visits_of_today(store, site_id, timezone, part[0], run + 1, now)
+        else:
+            await _insert_finished_days(store, site_id, timezone, days, run, now)
         marks = {
             "site_id": site_id,
             "timezone": timezone,
@@ -73,13 +64,29 @@ async def refresh_stale_rollups(
     return runs
 
 
+async def _insert_finished_days(
+    store: ColumnStore, site_id: int, timezone: str, days: Sequence[date], run: int, now: datetime
+) -> None:
+    visits = {
+        "site_id": site_id,
+        "timezone": timezone,
+        "days": days,
+        "run": run,
+        "own_days": utc_days_of(days, timezone),
+        "read_days": utc_days_around(days, timezone),
+        "now_ms": to_epoch_ms(now),
+    }
+    await command_limited(store, _SQL["insert_visits"], visits, is_large=True)
+    lists = {"site_id": site_id, "days": days, "run": run}
+    await command_limited(store, _SQL["insert_lists"], lists, is_large=True)
+
+
 def _parts(rollups: DailyRollups) -> Iterator[list[StaleRollup]]:
+    """Yield the stale rollups in parts, each for one statement. A day that is not over is alone."""
     part: list[StaleRollup] = []
     events = 0
     for rollup in rollups.stale:
-        if part and (
-            events + rollup.far > _MOST_EVENTS or len(part) == _MOST_DAYS or rollup.is_open != part[0].is_open
-        ):
+        if part and (events + rollup.far > _MOST_EVENTS or len(part) == _MOST_DAYS or rollup.is_open):
             yield part
             part, events = [], 0
         part.append(rollup)

@@ -2,13 +2,12 @@
 -- order of `days`. Readers take the runs that the table `told_days` names, so unfinished or repeated runs change nothing.
 
 -- name: insert_visits
--- What were a site's visits on each of some days? A row for each visit and each of these days with an event of it, into the
--- table of days that are over (`visit_days`) or of those that are not (`open_visit_days`).
+-- What were a site's visits on each of some days that are over? A row for each visit and each of these days with an event of it.
 -- `days` are calendar days of the time zone `timezone`; `own_days` the days in UTC that they lie on, `read_days` those on
 -- which other events of their visits may lie (a visit lasts 24 h at most). Events from `now_ms` on are left out.
 -- All events of a visit describe it, also those of other days: its source and so on come from the first one. `visitor`
 -- differs from day to day; is_single: the visitor has no other visit on that day. Times in arrays are milliseconds since 1970.
-INSERT INTO pharos.{table:Identifier}
+INSERT INTO pharos.visit_days
 (
     site_id, day, run, visit_id, visitor, is_single, present_at, is_present, is_start, started_at, duration_ms, is_bounce,
     source, campaign, device, country, browser, os, entry_page, exit_page, pages, views, page_views, page_times, other_pages,
@@ -130,6 +129,7 @@ FROM
                     FROM pharos.pageviews
                     WHERE site_id = {site_id:UInt64} AND day IN {own_days:Array(Date)}
                         AND toDate(occurred_at, {timezone:String}) IN {days:Array(Date)}
+                        AND occurred_at < fromUnixTimestamp64Milli({now_ms:Int64}, 'UTC')
                 )
         )
         GROUP BY visit_id, local_day
@@ -214,6 +214,7 @@ FROM
 
 -- name: delete_superseded
 -- Remove the rows of runs that `told_days` no longer names. `before` is a run, that is a time: queries that read older runs
--- have ended.
+-- have ended, except of days whose rollups were replaced since then.
 DELETE FROM pharos.{table:Identifier}
-WHERE run < {before:UInt64} AND run NOT IN (SELECT run FROM pharos.told_days FINAL);
+WHERE run < {before:UInt64} AND run NOT IN (SELECT run FROM pharos.told_days FINAL)
+    AND (site_id, day) NOT IN (SELECT site_id, day FROM pharos.told_days WHERE run >= {before:UInt64});

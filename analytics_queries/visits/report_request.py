@@ -42,13 +42,15 @@ class ReportRequest:
     now: datetime
 
     def parameters(self, period: Period, runs: Mapping[date, int]) -> dict[str, Any]:
-        """Return the SQL parameters for reading the rollups of a period; `runs` by day."""
+        """Return the SQL parameters for reading the rollups of those days of a period that `runs` has."""
+        days = [day for day in period.days if day in runs]
         return {
             **self.filters.parameters(),
             "site_id": self.site_id,
-            "first": period.first,
+            # Also tell the engine where the runs lie, so that it reads no other days.
+            "first": days[0] if days else period.first,
             "last": period.last,
-            "runs": [run for day, run in runs.items() if period.first <= day <= period.last],
+            "runs": [runs[day] for day in days],
             "goal_events": list(self.goals.events),
             "goal_paths": list(self.goals.paths),
         }

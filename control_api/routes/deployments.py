@@ -22,6 +22,7 @@ from control_domain.deployments import operations
 from control_domain.deployments.describe import describe_deployment, describe_log
 from control_domain.deployments.find import FoundDeployment, find_deployment_of_caller
 from control_domain.deployments.listing import list_deployments
+from control_domain.deployments.log_tail import tail_log_as_json
 from control_domain.paging import DEFAULT_LIMIT, Cursors, Page, read_page
 
 router = APIRouter(prefix="/api", tags=["Deploy"])
@@ -63,7 +64,7 @@ async def read_log(build: str, request: Request, caller: _Reader, session: Sessi
         await end_transaction(session)
         check = ReaderCheck(request, caller.account.id, _check_reader(parse_number(build)))
         return stream_log(request, check, deployment, Reader(caller.account.id, caller.person.id))
-    lines, is_truncated = await operations.tail_log(session, deployment.id)
+    lines, is_truncated = await tail_log_as_json(session, deployment.id)
     return json_response({"data": describe_log(deployment, lines, is_truncated)})
 
 

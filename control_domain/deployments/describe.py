@@ -1,7 +1,8 @@
 """Deployments and their logs as documents of the public API."""
 
-from collections.abc import Sequence
 from typing import Any
+
+import orjson
 
 from control_domain.deployments.listing import ListedDeployment
 from control_domain.deployments.operations import LogLine
@@ -27,12 +28,12 @@ def describe_deployment(
     }
 
 
-def describe_log(deployment: Deployment, lines: Sequence[LogLine], is_truncated: bool) -> dict[str, Any]:
-    """Return the tail of a log. `is_truncated`: there are earlier lines."""
+def describe_log(deployment: Deployment, lines: bytes, is_truncated: bool) -> dict[str, Any]:
+    """Return the tail of a log. `lines` is a JSON list of lines; `is_truncated`: there are earlier ones."""
     return {
         "deployment_id": deployment.id,
         "status": deployment.status,
-        "lines": [{"at": at, "stream": stream, "text": text} for _, at, stream, text in lines],
+        "lines": orjson.Fragment(lines),
         "truncated": is_truncated,
     }
 

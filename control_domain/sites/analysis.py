@@ -37,6 +37,7 @@ from control_domain.sites.describe_analysis import (
     describe_period,
 )
 from control_domain.sites.figure_values import RATINGS, describe_speed
+from control_domain.sites.reports import what_goals_count
 from control_domain.tables.sites import Goal, Site
 from storage_backends.column_store.interface import ColumnStore
 
@@ -56,15 +57,13 @@ class VisitAnalysis:
     now: datetime
 
     def _make_request(self, checked: CheckedRollups) -> AnalysisRequest:
-        # Several goals may count the same event or path.
-        events = dict.fromkeys(goal.event for goal in self.goals if goal.event is not None)
-        paths = dict.fromkeys(goal.path for goal in self.goals if goal.path is not None)
+        counted = what_goals_count(self.goals)
         return AnalysisRequest(
             self.site.id,
             self.site.timezone,
             self.conditions,
-            tuple(events),
-            tuple(paths),
+            counted.events,
+            counted.paths,
             # Rollups that were checked for a later request may have later events.
             self.now if checked.now <= self.now else None,
         )

@@ -10,7 +10,7 @@ from analytics_queries.visit_analysis.conversions import GoalConversions
 from analytics_queries.visit_analysis.visit_lists import EntriesOfList
 from analytics_queries.visits.calendar_days import Period
 from analytics_queries.visits.period_figures import Figures
-from analytics_queries.visits.site_report import Conversions
+from analytics_queries.visits.report_rows import Conversions
 from control_domain.sites.analysis_query import Interval
 from control_domain.sites.describe_report import LIST_UNITS
 from control_domain.sites.figure_values import (

@@ -9,7 +9,8 @@ from zoneinfo import ZoneInfo
 from analytics_queries.visits.calendar_days import Period
 from analytics_queries.visits.period_figures import Figures
 from analytics_queries.visits.report_request import VisitFilters
-from analytics_queries.visits.site_report import Conversions, Entry, SiteReport
+from analytics_queries.visits.report_rows import Conversions, Entry
+from analytics_queries.visits.site_report import SiteReport
 from control_domain.sites.figure_values import RATINGS, change_of, describe_speed, figure_values, percent
 
 LIST_UNITS = {

@@ -4,7 +4,7 @@ from fractions import Fraction
 from typing import TypedDict
 
 from analytics_queries.visits.period_figures import Figures
-from analytics_queries.visits.site_report import Speed
+from analytics_queries.visits.report_rows import Speed
 
 # The largest good value of a metric, and the largest that needs improvement (web.dev/articles/vitals).
 RATINGS = {

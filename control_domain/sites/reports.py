@@ -66,14 +66,18 @@ def _find_fault(name: str, value: str) -> str | None:
     return None if len(value) <= max_length else f"must have at most {max_length} characters"
 
 
+def what_goals_count(goals: Sequence[Goal]) -> Goals:
+    """Return the events and paths of these goals. Several goals may count the same one."""
+    events = dict.fromkeys(goal.event for goal in goals if goal.event is not None)
+    paths = dict.fromkeys(goal.path for goal in goals if goal.path is not None)
+    return Goals(tuple(events), tuple(paths))
+
+
 async def make_report(
     store: ColumnStore, site: Site, goals: Sequence[Goal], query: ReportQuery, now: datetime
 ) -> dict[str, Any]:
     """Return the report as the document under `data`. Raises `StorageUnavailable`."""
-    # Several goals may count the same event or path.
-    events = dict.fromkeys(goal.event for goal in goals if goal.event is not None)
-    paths = dict.fromkeys(goal.path for goal in goals if goal.path is not None)
-    request = ReportRequest(site.id, site.timezone, query.filters, Goals(tuple(events), tuple(paths)), now)
+    request = ReportRequest(site.id, site.timezone, query.filters, what_goals_count(goals), now)
     reported = [ReportedGoal(goal.id, goal.name, goal.event, goal.path) for goal in goals]
     return describe_report(
         ReportedSite(site.id, site.name, site.timezone, reported),

@@ -1,6 +1,7 @@
 """`python -m loadtests.peers`: compare Pharos with the OpenTelemetry Collector and with handlers in Go and Rust."""
 
 import argparse
+from collections.abc import Collection, Iterable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -36,10 +37,31 @@ def _arguments() -> argparse.Namespace:
         action="append",
         help="requests a second; 0 is full speed (may be given more than once; 0, 1000 and 3000)",
     )
-    parser.add_argument("--only", action="append", choices=list(CASES), help="compare this kind of request")
-    parser.add_argument("--peer", action="append", choices=list(PEERS), help="compare this peer")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=_short_names(CASES),
+        metavar="REQUEST",
+        help=f"compare this kind of request (may be given more than once): {', '.join(_short_names(CASES))}",
+    )
+    parser.add_argument(
+        "--peer",
+        action="append",
+        choices=_short_names(PEERS),
+        metavar="PEER",
+        help=f"compare this server (may be given more than once): {', '.join(_short_names(PEERS))}",
+    )
     add_json_option(parser, _RESULTS, "every measurement")
     return parser.parse_args()
+
+
+def _short_names(names: Iterable[str]) -> list[str]:
+    """Return `ingest-1-event` for "ingest, 1 event"."""
+    return [name.lower().replace(",", "").replace(" ", "-") for name in names]
+
+
+def _chosen(names: Iterable[str], short: Collection[str] | None) -> list[str]:
+    return [name for name in names if short is None or _short_names([name])[0] in short]
 
 
 async def _measure(plan: Plan) -> list[Taken]:
@@ -55,8 +77,8 @@ def main() -> None:
     """Exit with the status 0 if everything was measured; 1 if a peer cannot be built, fails, or loses a request."""
     given = _arguments()
     plan = Plan(
-        cases=given.only or list(CASES),
-        peers=given.peer or list(PEERS),
+        cases=_chosen(CASES, given.only),
+        peers=_chosen(PEERS, given.peer),
         rates=given.rate or ([0] if given.quick else [0, 1000, 3000]),
         rounds=2 if given.quick else given.rounds,
         warm_up=1.0 if given.quick else 2.0,

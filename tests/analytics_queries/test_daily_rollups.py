@@ -2,16 +2,19 @@
 
 import asyncio
 import random
+import time
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from analytics_queries.visits import refresh_rollups as refresh_module
 from analytics_queries.visits.calendar_days import days_between
 from analytics_queries.visits.daily_rollups import DailyRollups, StaleRollup, check_rollups
 from analytics_queries.visits.refresh_rollups import refresh_rollups, refresh_stale_rollups, remove_superseded
 from analytics_queries.visits.report_request import Goals, ReportRequest, VisitFilters
 from analytics_queries.visits.site_report import site_report
+from analytics_queries.visits.stored_days import stored_days
 from control_domain.sites.describe_report import ReportedSite, describe_report
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
@@ -113,7 +116,7 @@ class _StoreUntil:
 
 async def test_an_unfinished_run_does_not_count(column_store: ChdbColumnStore) -> None:
     views = [_view(datetime(2026, 11, day, 12, tzinfo=UTC)) for day in (16, 17)]
-    for commands in range(3):
+    for commands in range(5):
         site = _site(21_010 + commands, "UTC")
         await store_records(column_store, f"rollups/cut/{commands}", make_records(site.id, (), views))
         with pytest.raises(StorageUnavailable):
@@ -187,3 +190,46 @@ async def test_superseded_rows_are_removed_after_an_hour(column_store: ChdbColum
     await remove_superseded(column_store, datetime.now(UTC) + timedelta(hours=2))
     assert (await column_store.query(runs, {"site": site.id})).rows == [[1]]
     assert (await _report(column_store, site, 30, _NOW))["metrics"]["pageviews"]["value"] == 4
+
+
+async def test_rows_that_a_report_may_still_read_stay(
+    column_store: ChdbColumnStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run was made long ago, and was replaced just now."""
+    site, now_ns = _site(21_031, "UTC"), time.time_ns()
+    days = days_between(date(2026, 11, 10), date(2026, 11, 12))
+    records = make_records(site.id, (), [_view(datetime(2026, 11, 11, 12, n, tzinfo=UTC)) for n in range(2)])
+    for record, hours in zip(records, (5, 0), strict=True):
+        await store_records(column_store, "rollups/replaced", [record])
+        monkeypatch.setattr(refresh_module.time, "time_ns", lambda: now_ns - hours * 3600 * 10**9)  # noqa: B023
+        await refresh_rollups(column_store, site.id, site.timezone, days, _NOW)
+    monkeypatch.undo()
+    runs = "SELECT uniqExact(run) FROM pharos.visit_days WHERE site_id = {site:UInt64}"
+    for hours, left in ((0, 2), (2, 1)):
+        await remove_superseded(column_store, datetime.now(UTC) + timedelta(hours=hours))
+        assert (await column_store.query(runs, {"site": site.id})).rows == [[left]]
+
+
+async def test_only_figures_that_can_be_stored_for_good_are(column_store: ChdbColumnStore) -> None:
+    class Server:
+        query = column_store.query
+
+        def __init__(self, cluster: str | None) -> None:
+            self.cluster = cluster
+
+        async def command(self, sql: str, parameters: Any = None) -> None:
+            raise StorageUnavailable("it was stored")
+
+    alone: Any = Server(None)
+    replicas: Any = Server("c")
+    days = [date(2026, 11, 11)]
+    records = make_records(21_032, (), [_view(datetime(2026, 11, 11, 12, tzinfo=UTC))])
+    await store_records(column_store, "rollups/settled", records)
+    runs = await refresh_rollups(column_store, 21_032, "UTC", days, _NOW)
+    with pytest.raises(StorageUnavailable, match="it was stored"):
+        await stored_days(alone, 21_032, Goals(), days, runs)
+    # A statement may run on a replica that does not have the run yet.
+    assert await stored_days(replicas, 21_032, Goals(), days, runs) == {}
+    # ClickHouse refuses a value of this length.
+    long_goals = Goals(paths=tuple(f"/{number}/{'页' * 500}" for number in range(30)))
+    assert await stored_days(alone, 21_032, long_goals, days, runs) == {}

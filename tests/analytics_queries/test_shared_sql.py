@@ -3,22 +3,13 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from analytics_queries import visit_analysis, visits
 from storage_backends.sql_files import read_statements
 
 _FOLDER = Path(visits.__file__).parent
 _CTE = re.compile(r"^    (\w+) AS(?: MATERIALIZED)?\n    \((.*?)\n    \)", re.MULTILINE | re.DOTALL)
 _FILES = ("period_figures", "hours_of_day")
-_REPORT = read_statements(_FOLDER / "site_report.py")
-
-
-def _parts(sql: str, cte: str) -> list[str]:
-    """Return one common table expression, and the members of the outermost UNION ALL that do not count lists."""
-    select = sql[re.search(r"^SELECT", sql, re.MULTILINE).start() :]  # type: ignore[union-attr]
-    parts = select.removesuffix(";").split("\nUNION ALL\n")
-    return [dict(_CTE.findall(sql))[cte], *(part for part in parts if "LIMIT 5 BY list" not in part)]
+_REPORT = read_statements(_FOLDER / "read_visits.py")
 
 
 def _lists(sql: str, rows: str) -> list[str]:
@@ -28,21 +19,14 @@ def _lists(sql: str, rows: str) -> list[str]:
     return re.sub(rf"\bday,\s*|FROM {rows}\b", "", text).split()
 
 
-def test_the_reports_on_all_and_on_some_visits_differ_in_lists_alone() -> None:
-    all_visits, filtered = (_parts(sql, "converted") for sql in _REPORT.values())
-    assert len(all_visits) == 6 and all_visits == filtered
-
-
 def test_lists_of_a_day_are_counted_like_those_of_a_report() -> None:
     day_lists = _lists(read_statements(_FOLDER / "refresh_rollups.py")["insert_lists"], "visits")
-    assert day_lists == _lists(_REPORT["all_visits"], "open_day")
-    assert day_lists == _lists(_REPORT["filtered_visits"], "visits")
+    assert day_lists == _lists(_REPORT["lists"], "visits")
 
 
-@pytest.mark.parametrize("name", ["stored", "visits"])
-def test_every_query_filters_the_same_rows_in_the_same_way(name: str) -> None:
+def test_every_query_filters_visits_in_the_same_way() -> None:
     queries = [_REPORT["filtered_visits"], *(_FOLDER.joinpath(f"{file}.sql").read_text() for file in _FILES)]
-    rows = [dict(_CTE.findall(sql))[name].partition("FROM")[2] for sql in queries]
+    rows = [dict(_CTE.findall(sql))["visits"].partition("FROM")[2] for sql in queries]
     assert len(set(rows)) == 1
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from analytics_queries.visits.calendar_days import current_period, previous_period
+from analytics_queries.visits.read_visits import _run_both
 from analytics_queries.visits.refresh_rollups import refresh_rollups
 from analytics_queries.visits.report_request import Goals, ReportRequest, VisitFilters
-from analytics_queries.visits.site_report import _run_both, site_report
+from analytics_queries.visits.site_report import site_report
 from control_domain.sites.describe_report import ReportedGoal, ReportedSite, describe_report
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from tests.analytics_queries.oracle.report import report as oracle_report
@@ -30,6 +31,7 @@ _SEEDS = [
     seed if seed in _CHOSEN_SEEDS else pytest.param(seed, marks=pytest.mark.full) for seed in range(200)
 ]
 _DAYS = (1, 7, 30, 90, 365)
+_TABLES = ("pageviews", "visit_days", "visit_day_lists", "visit_day_figures", "visit_day_events", "told_days")
 _ORIGINS = ("https://shop.example",)
 _GOALS = (
     Goal(1, "Purchase", "purchase", None),
@@ -49,7 +51,7 @@ _CHOICES = [(), *combinations(_VALUES, 1), *combinations(_VALUES, 2)]
 @pytest.fixture(scope="module")
 async def store_without_ttl(column_store: ChdbColumnStore) -> AsyncIterator[ChdbColumnStore]:
     """The column store without TTLs: the traffic lies years back, to include leap days and clock changes."""
-    async with tables_without_ttl(column_store, ("pageviews", "visit_days", "visit_day_lists", "told_days")):
+    async with tables_without_ttl(column_store, _TABLES):
         yield column_store
 
 

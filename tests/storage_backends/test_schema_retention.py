@@ -28,6 +28,7 @@ _RELEASED = {
     "0013_visit_day_figures": "37d9a37b922f2f13",
     "0014_rows_by_receipt": "81cdb07e596369f4",
     "0015_direct_rollups": "a40bf06eb300a6ec",
+    "0016_events_of_visits": "1f3e5cf7c4c41dc5",
 }
 _NAMES = [field.name for field in fields(Retention)]
 _OTHER = Retention(**{name: f"{number} DAY" for number, name in enumerate(_NAMES, start=100)})

@@ -1,4 +1,4 @@
--- Figures of all visits of a day that is over, and of its events, as `analytics_queries/visit_analysis/stored_days.sql` computes
+-- Figures of all visits of a day that is over, and of its events, as `analytics_queries/visits/stored_days.sql` computes
 -- them from `visit_days`. Visitors are those of the day, so the rows of several days can be added. `goals` is a digest of the
 -- goals of `converted`. A row may be written twice; both are the same.
 CREATE TABLE IF NOT EXISTS pharos.visit_day_figures

@@ -130,6 +130,24 @@ async def test_log_returns_the_last_thousand_lines(platform: Platform) -> None:
     assert lines[0] == {"at": "2026-11-20T12:00:00.123Z", "stream": "stdout", "text": "line 4001"}
 
 
+async def test_log_returns_any_text(platform: Platform) -> None:
+    texts = [
+        '"',
+        "\\n",
+        "\t\x1b[31mred\x1b[0m\x7f",
+        "æøå 漢字 🚀",
+        "\u2028",
+        "",
+        "null",
+        '{"a": [1]}',
+        "</script>",
+    ]
+    build = await _running(platform)
+    await _add(platform, build, *texts)
+    lines = (await platform.call("GET", f"/v1/deployments/{build}/log")).data["lines"]
+    assert [line["text"] for line in lines] == texts
+
+
 async def test_stream_sends_new_lines_until_the_deployment_is_finished(platform: Platform) -> None:
     build = await _running(platform, 2)
     async with _follow(platform, build) as stream:

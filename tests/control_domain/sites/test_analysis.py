@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from analytics_queries.telemetry.limited_sql import share_time
-from analytics_queries.visit_analysis import stored_days
 from analytics_queries.visit_analysis.recent_rollups import RecentRollups
 from analytics_queries.visit_analysis.visit_lists import LIST_NAMES
+from analytics_queries.visits import stored_days
 from control_domain.sites.analysis import VisitAnalysis
 from control_domain.sites.analysis_query import (
     PeriodChoice,

@@ -15,6 +15,13 @@ FROM pharos.told_days
 WHERE site_id = {site_id:UInt64} AND day IN {days:Array(Date)} AND run IN {runs:Array(UInt64)} AND NOT is_open
 ORDER BY day;
 
+-- name: find_complete
+-- Which of these runs have figures, of any goals?
+SELECT DISTINCT day
+FROM pharos.visit_day_figures
+WHERE site_id = {site_id:UInt64} AND day IN {days:Array(Date)} AND run IN {runs:Array(UInt64)}
+ORDER BY day;
+
 -- name: insert_events
 -- How often was each event sent on these days, by how many visitors, with what revenue?
 INSERT INTO pharos.visit_day_events (site_id, day, run, name, visitors, number, money)
@@ -70,8 +77,9 @@ LEFT JOIN
     GROUP BY run
 ) AS counted ON counted.run = over.run;
 
--- name: read_conversions
--- How often were the goals reached on these days? Rows as those of `conversions.sql`, without that of all visitors.
+-- name: read_event_goals
+-- How often were the goals reached on these days? Rows of this and the next statement are as those of
+-- `visit_analysis/conversions.sql`, without that of all visitors.
 SELECT
     'goal_event' AS kind, name, sum(visitors) AS people, sum(number) AS conversions,
     arrayMap(
@@ -89,9 +97,12 @@ FROM
         AND name IN {goal_events:Array(String)}
     LIMIT 1 BY day, run, name
 )
-GROUP BY name
-UNION ALL
-SELECT 'goal_path', name, sum(visitors), sum(number), CAST([], 'Array(Tuple(String, Int64))')
+GROUP BY name;
+
+-- name: read_path_goals
+SELECT
+    'goal_path' AS kind, name, sum(visitors) AS people, sum(number) AS conversions,
+    CAST([], 'Array(Tuple(String, Int64))') AS revenue
 FROM pharos.visit_day_lists
 WHERE site_id = {site_id:UInt64} AND day IN {days:Array(Date)} AND run IN {runs:Array(UInt64)} AND list = 'pages'
     AND name IN {goal_paths:Array(String)}
