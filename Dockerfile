@@ -1,5 +1,5 @@
 # One image for every part: `pharos edge`, `consumers`, `control`, `deployer`, `migrate`, or `up` for all in one.
-FROM rust:1.90-slim-bookworm AS accelerator
+FROM rust:1.90.0-slim-bookworm AS accelerator
 WORKDIR /src
 COPY accelerator ./
 # The library serves every Python from 3.11 on, so none is needed to build it.
