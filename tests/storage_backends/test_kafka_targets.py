@@ -21,7 +21,7 @@ class Reachable:
 
 
 def batch(target: TopicPartition, size: int = 0, encoded: bytes | None = None) -> PendingBatch:
-    made = PendingBatch(target, SharedFuture(loop=asyncio.get_running_loop()), deque())
+    made = PendingBatch(target, SharedFuture(loop=asyncio.get_running_loop()), deque(), 1_000_000)
     made.size, made.encoded = size, encoded
     return made
 
