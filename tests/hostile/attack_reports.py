@@ -52,7 +52,9 @@ async def fill(folder: Path, views: int) -> None:
     a_day = views // _DAYS
     for number in range(_DAYS):
         day = midnight - timedelta(days=_DAYS - number)
-        await store.command(_FILL, {"site": 1, "first": number * 2 * a_day, "views": a_day, "day": day})
+        await store.command(
+            _FILL, {"site": 1, "sites": 1, "first": number * 2 * a_day, "views": a_day, "day": day}
+        )
     await store.close()
 
 
