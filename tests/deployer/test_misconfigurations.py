@@ -1,6 +1,7 @@
 """Applications survive a wrong setting, database or folder, and readiness reports the problem."""
 
 import asyncio
+import json
 import os
 import shutil
 import sqlite3
@@ -25,6 +26,7 @@ from tests.support.databases import migrated_database
 from tests.support.deploy_scenario import ACTOR, fetch_app, open_scenario
 from tests.support.faulty_deployer import FaultyDeployer, Points, faulty_deployer
 from tests.support.serve_control import VARIABLE_KEYS
+from tests.support.waits import poll_until
 
 _HOST = "production.shop.localhost"
 _POLLS_SECONDS = 0.5
@@ -85,6 +87,8 @@ async def site(
             )
             await replace_variables(session, VARIABLE_KEYS, of, {"KEY": "value"}, ACTOR, datetime.now(UTC))
         assert await scenario.wait_final(await scenario.deploy(deploy_target)) == "succeeded"
+        # The deployer remembers what is live at its next poll. Without that it knows no hosts if the database is away.
+        await poll_until(lambda: json.loads((folder / "deployer" / "database.json").read_text())["live"])
         with sqlite3.connect(empty.partition("///")[2]) as connection:
             # Tests copy one database, whose token this is.
             connection.execute("UPDATE database_token SET token = 'another'")
