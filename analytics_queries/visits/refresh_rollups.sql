@@ -142,7 +142,7 @@ ORDER BY day;
 
 -- name: insert_lists
 -- Which pages, sources, links and so on had how many visitors on each of these days? A row for each entry of each list of a
--- day: `visitors` are those of the day, `number` page views, visits or events. `site_report.sql` computes the same lists
+-- day: `visitors` are those of the day, `number` page views, visits or events. `read_visits.sql` computes the same lists
 -- without the day. A visitor with one visit on the day needs no comparison with the others, which spares most of the work.
 INSERT INTO pharos.visit_day_lists (site_id, day, run, list, name, visitors, number)
 WITH visits AS

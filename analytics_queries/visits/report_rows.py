@@ -58,7 +58,7 @@ class FoundRows:
         self.goals[kind, name] = self.goals.get((kind, name), Conversions()) + conversions
 
     def add_rows(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Add rows as `site_report.sql` describes them."""
+        """Add rows as `read_visits.sql` describes them."""
         for kind, name, visitors, numbers, money, value in rows:
             if kind == "day":
                 views, *others = numbers

@@ -10,18 +10,12 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from aiokafka.errors import (
-    InvalidTimestampError,
-    KafkaError,
-    MessageSizeTooLargeError,
-    RecordListTooLargeError,
-    TopicAuthorizationFailedError,
-)
+from aiokafka.errors import InvalidTimestampError, KafkaError, TopicAuthorizationFailedError
 
 from pipeline_contracts.errors import LogFull, RecordTooLarge, StorageUnavailable
 from storage_backends.end_task import end_task
 from storage_backends.event_log.kafka_connection import KafkaConnection
-from storage_backends.event_log.kafka_producer import KafkaProducer, PendingBatch
+from storage_backends.event_log.kafka_producer import TOO_LARGE, KafkaProducer, PendingBatch
 from storage_backends.event_log.kafka_start import start_client
 from storage_backends.event_log.kafka_targets import Targets
 from storage_backends.event_log.kafka_topic_ids import TopicDescription, describe_topics
@@ -174,7 +168,7 @@ class KafkaEventLog:
         logger.warning(
             "%s/%d: %d records are not acknowledged: %s (%r)", topic, partition, count, reason, failure
         )
-        if isinstance(failure, MessageSizeTooLargeError | RecordListTooLargeError) and count == 1:
+        if isinstance(failure, TOO_LARGE) and count == 1:
             refusal: StorageUnavailable = RecordTooLarge("The brokers refuse a record of this size.")
         else:
             refusal = StorageUnavailable("The brokers do not acknowledge.")

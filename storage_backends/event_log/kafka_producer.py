@@ -50,8 +50,8 @@ _SEQUENCE_NUMBERS = 2**31
 _SLOW_SECONDS = 0.25
 # With these errors the broker has appended nothing, so that the sequence numbers can be used again. But not after an
 # attempt that may have succeeded: another batch with its numbers would count as its repetition, and be lost.
-_TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
-_NOTHING_APPENDED = (*_TOO_LARGE, InvalidTimestampError, TopicAuthorizationFailedError)
+TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+_NOTHING_APPENDED = (*TOO_LARGE, InvalidTimestampError, TopicAuthorizationFailedError)
 
 
 class SharedFuture(asyncio.Future[None]):
@@ -301,7 +301,7 @@ class KafkaProducer:
         else:
             failure = error() if isinstance(error, type) else error
             batch = partition.batches[0]
-            if isinstance(failure, _TOO_LARGE) and batch.records.count > 1:
+            if isinstance(failure, TOO_LARGE) and batch.records.count > 1:
                 # Each record may fit alone.
                 half = min(self._batch_bytes.get(partition.target.topic, _BATCH_BYTES), batch.size) // 2
                 self._batch_bytes[partition.target.topic] = half

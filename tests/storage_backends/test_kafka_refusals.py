@@ -1,4 +1,4 @@
-"""The Kafka log over scripted brokers: what it says of what they refuse, and that its watch of the topics goes on."""
+"""The Kafka log over scripted brokers: it names what they refuse, and its watch of the topics survives faults."""
 
 import asyncio
 from collections.abc import AsyncIterator
