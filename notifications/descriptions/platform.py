@@ -1,4 +1,4 @@
-"""Descriptions of what is wrong with Pharos itself."""
+"""Descriptions of problems of Pharos itself."""
 
 from collections.abc import Mapping
 from typing import Any
