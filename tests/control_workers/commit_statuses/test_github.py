@@ -90,19 +90,19 @@ async def test_repository_names_cannot_change_the_path(
 async def test_an_invalid_repository_is_refused_without_a_request(
     name: str, github: FakeGitHub, statuses: GitHubStatusClient
 ) -> None:
-    assert "connect it anew" in await _refused(statuses, dataclasses.replace(STATUS, repository=name))
+    assert "Connect the repository again" in await _refused(statuses, dataclasses.replace(STATUS, repository=name))
     assert github.paths == []
 
 
 @pytest.mark.parametrize(
     ("status", "advice"),
     [
-        (200, "see whether PHAROS_GITHUB_API_URL is the address of GitHub's API."),
-        (401, "make a new token, set PHAROS_GITHUB_TOKEN to it, and start again."),
+        (200, "check that PHAROS_GITHUB_API_URL is the address of GitHub's API."),
+        (401, "create a new token, set PHAROS_GITHUB_TOKEN to it, and restart Pharos."),
         (403, '"Commit statuses: write" (a classic token: the scope repo:status) for acme/shop.'),
         (404, "give the token in PHAROS_GITHUB_TOKEN access to acme/shop"),
-        (410, "see whether PHAROS_GITHUB_API_URL is the address of GitHub's API."),
-        (422, f"see whether acme/shop has the commit {REVISION}."),
+        (410, "check that PHAROS_GITHUB_API_URL is the address of GitHub's API."),
+        (422, f"check that acme/shop has the commit {REVISION}."),
     ],
 )
 async def test_a_refusal_says_how_to_fix_it(
@@ -229,8 +229,8 @@ async def test_the_token_is_not_in_any_repr(statuses: GitHubStatusClient) -> Non
         (TOKEN, "https://api.github.com?a", "PHAROS_GITHUB_API_URL: it is written"),
         (TOKEN, "https://api.github.com:port", "PHAROS_GITHUB_API_URL: it is written"),
         (TOKEN, "https://[api", "PHAROS_GITHUB_API_URL: it is written"),
-        (TOKEN, "http://api.github.com", "PHAROS_GITHUB_API_URL: it has to begin with https://"),
-        (TOKEN, "http://10.0.0.7/api/v3", "PHAROS_GITHUB_API_URL: it has to begin with https://"),
+        (TOKEN, "http://api.github.com", "PHAROS_GITHUB_API_URL: must begin with https://"),
+        (TOKEN, "http://10.0.0.7/api/v3", "PHAROS_GITHUB_API_URL: must begin with https://"),
     ],
 )
 async def test_invalid_settings_are_refused_at_startup(token: str, url: str, message: str) -> None:
