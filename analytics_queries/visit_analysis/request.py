@@ -1,4 +1,4 @@
-"""What an analysis of a site's visits is about."""
+"""The parameters of an analysis of a site's visits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _MARGIN = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class AnalysisRequest:
-    """A site, and the visits that count."""
+    """A site and the visits to analyse."""
 
     site_id: int
     timezone: str
@@ -31,16 +31,16 @@ class AnalysisRequest:
 
     @property
     def goals(self) -> Goals:
-        """What counts as a conversion."""
+        """The goals: events and paths that count as a conversion."""
         return Goals(tuple(self.goal_events), tuple(self.goal_paths))
 
     def parameters(self, period: Period, runs: Mapping[date, int]) -> dict[str, Any]:
-        """Return the SQL parameters for reading the rollups of those days of a period that `runs` has."""
+        """Return the SQL parameters for reading the rollups of the days of a period that are in `runs`."""
         days = [day for day in period.days if day in runs]
         return {
             **condition_parameters(self.conditions),
             "site_id": self.site_id,
-            # Also tell the engine where the runs lie, so that it reads no other days.
+            # Give the engine the days of the runs, so that it reads no other days.
             "first": days[0] if days else period.first,
             "last": period.last,
             "runs": [runs[day] for day in days],
