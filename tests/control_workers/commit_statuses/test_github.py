@@ -117,7 +117,7 @@ async def test_a_refusal_says_how_to_fix_it(
 
 async def test_redirects_are_not_followed(github: FakeGitHub, statuses: GitHubStatusClient) -> None:
     github.rule = respond_with(307, Location=f"{github.url}/repos/acme/new/statuses/{REVISION}")
-    assert "connect it under that" in await _refused(statuses)
+    assert "connect it under its new name" in await _refused(statuses)
     assert len(github.paths) == 1
 
 
