@@ -149,4 +149,4 @@ class LeasedStore:
         await self._store.command(sql, parameters)
 
     async def close(self) -> None:
-        """Do nothing: whoever opened the store closes it."""
+        """Do nothing: the function that opened the store closes it."""

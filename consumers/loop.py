@@ -58,7 +58,7 @@ class ConsumerLoop:
 
     @property
     def failure_reason(self) -> str | None:
-        """Why no records are stored now, for readiness; None while the consumer works."""
+        """Return why no records are stored now, for readiness; None while the consumer works."""
         now = time.monotonic()
         for partition, since in self._step_began.items():
             if now - since > _STALLED_SECONDS:
