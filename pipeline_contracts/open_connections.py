@@ -12,7 +12,7 @@ from pipeline_contracts.errors import Unavailable
 logger = logging.getLogger(__name__)
 
 NO_ADDRESS = ""
-"""The limit key of a connection that the limit of an address does not apply to."""
+"""The limit key of a connection without a limit for its address."""
 
 _SECONDS_BETWEEN_LINES = 60.0
 # How many connections a search for an idle one may examine.
