@@ -19,7 +19,7 @@ class RunLength:
     telemetry_events: int
     """Telemetry events of the reads; there are as many spans, log records and data points besides."""
     telemetry_reads: int
-    """Requests of each read of telemetry."""
+    """Number of requests for each read of telemetry."""
 
 
 FULL = RunLength(
