@@ -53,8 +53,8 @@ async def running_local_deployer(
 ) -> AsyncIterator[Deployer]:
     """Run a deployer of this machine; `server` is the bound socket of its proxy.
 
-    `hidden`: folders that no application may see. `stops`: end the applications at the end; otherwise the next process
-    of this deployer takes them over. Raises `BadSettings`.
+    `hidden`: folders that no application may see. `stops`: end the applications when the deployer ends; otherwise its
+    next process takes them over. Raises `BadSettings`.
     """
     raise_open_file_limit()
     deployer: Deployer
@@ -155,7 +155,8 @@ async def _find_first_routes(
 async def _read_live(
     sessions: Sessions, guard: DatabaseGuard, identity: Identity, names: Hostnames
 ) -> Mapping[int, LastLive]:
-    """Return the live deployments with hosts. If the database is away or refused, return those of its last read."""
+    """Return the live deployments with hosts. If the database is unreachable or refused, return the result of its last
+    read."""
     try:
         await guard.check()
         states = await read_desired_states(sessions, identity.id, names)
