@@ -1,6 +1,6 @@
 """The state machine of a heartbeat, driven by signals and by time. Pure: the clock is an argument.
 
-Times are milliseconds since 1970; the time of a signal is that of its receipt at the edge. Signals with the same run ID
+Times are milliseconds since 1970; the time of a signal is its time of receipt at the edge. Signals with the same run ID
 belong to one run (`heartbeat_runs`).
 
 States: `new` until the first signal; `up` between runs; `running` while a run is open; `late` once a run is due;

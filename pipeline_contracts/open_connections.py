@@ -79,7 +79,7 @@ class ConnectionLimiter:
     for longest is closed for a new one, and only if none is idle the new one is refused: unused connections of one
     client cannot lock out others.
 
-    `name` is what the log calls the connections.
+    `name` is the name of the connections in the log.
     """
 
     def __init__(

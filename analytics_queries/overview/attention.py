@@ -66,7 +66,7 @@ def _times(now: datetime) -> dict[str, int]:
         "day_us": _microseconds(now - DAY),
         "hour_us": _microseconds(now - HOUR),
         "end_us": _microseconds(now + _AHEAD),
-        # No row is older than its receipt by the sender's clock, give or take what clocks differ.
+        # By the sender's clock no row is later than its receipt, apart from the difference of clocks.
         "received_us": _microseconds(now - DAY - _AHEAD),
     }
 

@@ -59,7 +59,7 @@ async def newest_traces(
         page = await _without_earlier(store, environment_id, window, rows)
         found += page
         if len(page) < len(rows) == wanted:
-            # Few traces are so long that this is necessary. As many pages as they fill would be slower.
+            # Few traces are long enough for this extra query, and reading more pages because of them would be slower.
             after = TraceKey(rows[-1]["started_ns"], rows[-1]["trace_id"])
             wanted = limit - len(found)
             found += await _read_window(

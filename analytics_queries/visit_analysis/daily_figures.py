@@ -13,7 +13,7 @@ from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_statements
 
 _SQL = read_statements(__file__)
-# No rollup is this old.
+# A date before every rollup: no day is cut.
 _NO_DAY = date(1970, 1, 1)
 
 

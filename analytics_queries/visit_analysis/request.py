@@ -11,8 +11,8 @@ from analytics_queries.visits.report_request import Goals
 from pipeline_contracts.times import to_epoch_ms
 
 _DAY = timedelta(days=1)
-# Another request may have stored the rollup of today as that of a day that is over, just after midnight, while this one
-# waited: for less than a minute.
+# Just after midnight, another request may store the rollup as that of a past day while this request waits, which it
+# does for less than a minute.
 _MARGIN = timedelta(minutes=5)
 
 
@@ -26,8 +26,8 @@ class AnalysisRequest:
     goal_events: Sequence[str] = ()
     goal_paths: Sequence[str] = ()
     now: datetime | None = None
-    """The time of the request, unless rollups may have later events. If no day of the period has ended, `visit_days` is
-    not read. None: both tables are read."""
+    """The time of the request; None if rollups may have later events. With a time, `visit_days` is not read if no day
+    of the period has ended. With None, both tables are read."""
 
     @property
     def goals(self) -> Goals:

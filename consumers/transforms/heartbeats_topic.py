@@ -22,7 +22,8 @@ logger = logging.getLogger(__name__)
 
 # Several edges report that they accept signals, each of them every two seconds.
 _CLOCK_MS = 1000
-# Another consumer may have the partition with the reports: how long, by the times of signals, what was read counts.
+# Another consumer may have the partition with the edges' reports, so this one reads them from the database. How long
+# the value that was read is used, measured by the times of signals.
 _READ_CLOCK_MS = 10_000
 
 _decode = msgspec.json.Decoder(HeartbeatSignal).decode
@@ -101,8 +102,8 @@ class HeartbeatsTopic(MonitorTopic[_Received]):
                 )
 
     async def _read_intake_clock(self, newest_ms: int) -> int | None:
-        """Return when an edge last reported, as far as applied; None: no edge does. `newest_ms` is the time of the
-        newest signal."""
+        """Return the time at which an edge last reported that it accepts signals, from the applied records; None if
+        edges do not report. `newest_ms` is the time of the newest signal."""
         is_known = newest_ms - self._kept_ms <= _READ_CLOCK_MS
         # Compared in both directions, because a signal may come from an edge whose clock is ahead.
         if not is_known and abs(newest_ms - self._read_for_ms) > _READ_CLOCK_MS:

@@ -21,7 +21,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What a curve shows, with units."""
+    """The quantities that a curve shows, with units."""
 
     title: str
     x: str

@@ -40,7 +40,7 @@ async def measure_stored_rows(progress: Progress, length: RunLength, largest: in
             views = 0
             for number, size in enumerate(sizes):
                 label = f"{size:,} page views of {sites:,} sites"
-                # Numbers of rows: two for each page view, beyond those of the fixed site and of the steps before.
+                # Numbers of rows: two for each page view, after the numbers of the fixed site and of earlier steps.
                 first = 4 * (_SITE_VIEWS + views)
                 more = {"sites": sites, "views": size - views, "first": first}
                 await _run(progress, label, folder, "fill_others", DAYS, **more)

@@ -20,7 +20,8 @@ _ROUNDS = 10
 _REQUESTS = 4000
 _FIRST_GUESS = EdgeCosts(150.0, 3.0, 30.0, 100.0, broker_p50_ms=2.0, broker_p99_ms=4.0)
 _SHORTEST_MS = 0.1
-# A slow response of the broker delays several requests: their percentile moves by more than that of responses.
+# A slow response of the broker delays several requests, so the percentile of requests moves more than the percentile of
+# responses.
 _STEP = 0.5
 _COMPRESSED_RECORDS = 8
 _BATCH_EVENTS = 100

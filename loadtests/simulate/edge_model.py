@@ -92,7 +92,7 @@ class _Edge:
         # (when it reaches the edge, when it was due)
         self._arrivals: list[tuple[float, float]] = []
         self._next_due = 0.0
-        # When the requests were due: those of the open batches, and those of the produce request in flight.
+        # Due times of requests: of the open batches, and of the produce request in flight.
         self._open: list[float] = []
         self._opened_at = math.inf
         self._flying: Sequence[float] = ()

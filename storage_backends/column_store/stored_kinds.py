@@ -10,7 +10,7 @@ Unit = Literal["day", "week", "month", "year"]
 
 @dataclass(frozen=True, slots=True)
 class StoredTable:
-    """A table with a TTL. `time` is the expression that its TTL counts from; `unit` that of its partitions."""
+    """A table with a TTL. `time` is the expression from which its TTL counts; `unit` is the unit of its partitions."""
 
     name: str
     unit: Unit

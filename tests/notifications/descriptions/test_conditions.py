@@ -315,7 +315,7 @@ CASES: list[Case] = [
         "A scheduled backup failed",
         [
             "/mnt/backups has 12 MiB free.",
-            "It is tried again after an hour, or earlier if backups are more frequent.",
+            "The backup is retried after an hour, or earlier if backups are more frequent.",
         ],
         "pharos backup list",
     ),
