@@ -117,7 +117,7 @@ class ForbiddenTransition(Exception):
     """`requested` may not follow `current`."""
 
     def __init__(self, current: State, requested: State) -> None:
-        super().__init__(f"What is {current} cannot become {requested}.")
+        super().__init__(f"The status {current} cannot change to {requested}.")
         self.current = current
         self.requested = requested
 
