@@ -48,10 +48,12 @@ class Settings:
         is_address=True,
     )
     ingest_rate: float | None = _setting(
-        None, "Events a second of the first account of `pharos up` (default 5000)", minimum=0.001
+        None,
+        "Events a second of the first account of `pharos up` (5000 if none was set before)",
+        minimum=0.001,
     )
     ingest_burst: int | None = _setting(
-        None, "Events at once of the first account of `pharos up` (default 50000)", minimum=1
+        None, "Events at once of the first account of `pharos up` (50000 if none was set before)", minimum=1
     )
     owner_email: str | None = _setting(
         None,
