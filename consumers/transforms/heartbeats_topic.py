@@ -22,8 +22,8 @@ logger = logging.getLogger(__name__)
 
 # Several edges report that they accept signals, each of them every two seconds.
 _CLOCK_MS = 1000
-# Another consumer may have the partition with the edges' reports, so this one reads them from the database. How long
-# the value that was read is used, measured by the times of signals.
+# Another consumer may have the partition with the edges' reports, so this one reads them from the database. The value
+# that was read is used for this long, measured by the times of signals.
 _READ_CLOCK_MS = 10_000
 
 _decode = msgspec.json.Decoder(HeartbeatSignal).decode
