@@ -90,7 +90,9 @@ async def test_repository_names_cannot_change_the_path(
 async def test_an_invalid_repository_is_refused_without_a_request(
     name: str, github: FakeGitHub, statuses: GitHubStatusClient
 ) -> None:
-    assert "Connect the repository again" in await _refused(statuses, dataclasses.replace(STATUS, repository=name))
+    assert "Connect the repository again" in await _refused(
+        statuses, dataclasses.replace(STATUS, repository=name)
+    )
     assert github.paths == []
 
 
