@@ -39,9 +39,7 @@ class Settings:
     """All settings with their defaults. The variable of `max_body_bytes` is `PHAROS_MAX_BODY_BYTES`."""
 
     # Log lines, metrics, the first account, keys
-    log_level: str = _setting(
-        "info", "Lowest level of log lines", choices=("debug", "info", "warning", "error")
-    )
+    log_level: str = _setting("info", "Least severe log line", choices=("debug", "info", "warning", "error"))
     metrics_listen: str | None = _setting(
         None,
         "host:port of /metrics, for Prometheus (127.0.0.1 and the 100th port after the process's own)",
