@@ -53,8 +53,8 @@ async def running_local_deployer(
 ) -> AsyncIterator[Deployer]:
     """Run a deployer of this machine; `server` is the bound socket of its proxy.
 
-    `hidden`: folders that no application may see. `stops`: end the applications when the deployer ends; otherwise its
-    next process takes them over. Raises `BadSettings`.
+    `hidden`: folders that no application may see. `stops`: end the applications at the end; otherwise the next process
+    of this deployer takes them over. Raises `BadSettings`.
     """
     raise_open_file_limit()
     deployer: Deployer
