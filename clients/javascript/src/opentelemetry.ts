@@ -1,7 +1,8 @@
 // OpenTelemetry in one call, with the packages that the application has installed.
 
-import { createRequire } from 'node:module'
+import * as modules from 'node:module'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { apiRoot, readVariable } from './settings.js'
 
 export interface OpenTelemetryOptions {
@@ -39,9 +40,10 @@ interface NodeSdk {
  */
 export function setupOpenTelemetry(options: OpenTelemetryOptions = {}): OpenTelemetryHandle {
   for (const [name, value] of Object.entries(otlpVariables(options))) process.env[name] ??= value
-  const require = createRequire(join(process.cwd(), 'package.json'))
+  const require = modules.createRequire(join(process.cwd(), 'package.json'))
   const { NodeSDK } = load(require, '@opentelemetry/sdk-node') as { NodeSDK: new (options: object) => NodeSdk }
   const instrumentations = options.instrumentations ?? findInstrumentations(require)
+  instrumentImports(require)
   const sdk = new NodeSDK({ instrumentations })
   sdk.start()
   const shutdown = once(() => sdk.shutdown())
@@ -60,6 +62,8 @@ export function otlpVariables(options: OpenTelemetryOptions): Record<string, str
     OTEL_METRICS_EXPORTER: 'otlp',
     OTEL_LOGS_EXPORTER: 'otlp',
     OTEL_EXPORTER_OTLP_COMPRESSION: 'gzip',
+    // The others ask the metadata services of clouds, which takes time elsewhere.
+    OTEL_NODE_RESOURCE_DETECTORS: 'env,host,os,process',
   }
   if (url !== undefined && key !== undefined) {
     variables['OTEL_EXPORTER_OTLP_ENDPOINT'] = `${apiRoot(url)}/v1/otlp`
@@ -99,6 +103,17 @@ function findInstrumentations(require: NodeJS.Require): unknown[] {
   }
   const { getNodeAutoInstrumentations } = require(name) as { getNodeAutoInstrumentations: () => unknown[] }
   return getNodeAutoInstrumentations()
+}
+
+/** Let instrumentations also see what is loaded with `import`. `require` needs no help. */
+function instrumentImports(require: NodeJS.Require): void {
+  // Absent before Node.js 18.19.
+  const { register } = modules as { register?: (specifier: string, parent: URL) => void }
+  try {
+    register?.('@opentelemetry/instrumentation/hook.mjs', pathToFileURL(require.resolve('@opentelemetry/sdk-node')))
+  } catch {
+    // An application in CommonJS works without.
+  }
 }
 
 function once(run: () => Promise<void>): () => Promise<void> {
