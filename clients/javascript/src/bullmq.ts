@@ -1,10 +1,10 @@
 // BullMQ: reports the figures of a queue, and what its workers do.
 
 import { createHash } from 'node:crypto'
-import { type QueueMonitor, ReportSender } from './monitor_reports.js'
+import { type MonitorOptions, ReportSender } from './monitor_reports.js'
 import { unref } from './retries.js'
 
-export type { QueueMonitor } from './monitor_reports.js'
+export type { MonitorOptions } from './monitor_reports.js'
 
 /** What the adapter uses of a BullMQ `Queue`. */
 export interface QueueLike {
@@ -28,12 +28,12 @@ export interface WorkerLike {
   off(event: never, listener: (...values: never[]) => void): unknown
 }
 
-export interface QueueOptions {
+export interface QueueOptions extends MonitorOptions {
   /** Time between two snapshots, in milliseconds. Default: 15,000. */
   intervalMs?: number
 }
 
-export interface WorkerOptions {
+export interface WorkerOptions extends MonitorOptions {
   /**
    * Identifies the worker over restarts: a UUID or any text that no other worker of the queue has. Default: a new one
    * each time. Then a worker that was killed shows as lost, next to the one that replaces it.
@@ -60,8 +60,8 @@ const SHORTEST_GAP_MS = 200
  * Report the figures of a queue, now and at every interval: `pending` is waiting and prioritized jobs, `reserved` active
  * ones, `delayed` delayed ones and parents that wait for children. Snapshots of up to an hour without Pharos are sent later.
  */
-export function watchQueue(queue: QueueLike, monitor: QueueMonitor, options: QueueOptions = {}): Watch {
-  const sender = new ReportSender(monitor, 'snapshots', MOST_SNAPSHOTS)
+export function watchQueue(queue: QueueLike, options: QueueOptions = {}): Watch {
+  const sender = new ReportSender(queue.name, options, 'snapshots', MOST_SNAPSHOTS)
   let isReading = false
   let isClosed = false
 
@@ -123,9 +123,9 @@ function waitsSince(job: JobLike): number {
 }
 
 /** Report what a worker does: idle, busy with a job, or stopped when it is closed. */
-export function watchWorker(worker: WorkerLike, monitor: QueueMonitor, options: WorkerOptions = {}): Watch {
+export function watchWorker(worker: WorkerLike, options: WorkerOptions = {}): Watch {
   // Only the newest state counts: one report is in flight, and one waits.
-  const sender = new ReportSender(monitor, 'workers', 1)
+  const sender = new ReportSender(worker.name, options, 'workers', 1)
   const workerId = options.workerId === undefined ? crypto.randomUUID() : toUuid(`worker:${options.workerId}`, options.workerId)
   const active = new Map<string, string>()
   let sequence = 0
@@ -160,7 +160,7 @@ export function watchWorker(worker: WorkerLike, monitor: QueueMonitor, options: 
   }
 
   const begin = (job: JobLike): void => {
-    active.set(String(job.id), toUuid(`job:${monitor.id}:${job.id}:${job.timestamp}`))
+    active.set(String(job.id), toUuid(`job:${worker.name}:${job.id}:${job.timestamp}`))
     change()
   }
   const end = (job: JobLike | undefined): void => {

@@ -2,20 +2,51 @@
 
 import { originalConsole } from './console.js'
 import { isTransient, pause, readRetryAfterMs, retryDelayMs, unref } from './retries.js'
-import { apiRoot, readVariable } from './settings.js'
+import { readVariable, splitUrl } from './settings.js'
 
-/** The queue in Pharos that reports are about. `pharos queue create NAME` shows its ID and its key. */
-export interface QueueMonitor {
-  /** The ID of the queue. */
-  id: number | string
-  /** A monitor key of the queue, `phr_mon_…`. */
-  key: string | undefined
+export interface MonitorOptions {
+  /**
+   * The number and the key of the queue in Pharos, `2:phr_mon_…`. Default: the entry of the queue in `PHAROS_QUEUES`,
+   * which is `mail=2:phr_mon_…,default=1:phr_mon_…`.
+   */
+  monitor?: string
   /** The address of Pharos, with or without `/api`. Default: `PHAROS_URL`. */
   url?: string
   /** Called for each report that was dropped. Default: `console.warn`, once. */
   onError?: (error: Error) => void
   /** A replacement of the global `fetch`. */
   fetch?: typeof fetch
+}
+
+/** The root of the API, the number of a queue, and a key of it. */
+export interface QueueMonitor {
+  api: string
+  number: string
+  key: string
+}
+
+/**
+ * Return which queue of Pharos the reports of a queue are for; undefined if none is set at all, as in development. Raises
+ * `TypeError`, without keys in its message.
+ */
+export function readMonitor(name: string, options: MonitorOptions): QueueMonitor | undefined {
+  const url = options.url ?? readVariable('PHAROS_URL')
+  const text = options.monitor ?? readVariable('PHAROS_QUEUES')
+  if (text === undefined) return undefined
+  if (url === undefined) throw new TypeError('PHAROS_URL is not set')
+  const entry = options.monitor ?? findEntry(text, name)
+  if (entry === undefined) throw new TypeError('PHAROS_QUEUES has no entry for it')
+  const found = /^(\d+):([\x21-\x7e]+)$/.exec(entry.trim())
+  if (found === null) throw new TypeError('NUMBER:KEY of its monitor is expected, as 2:phr_mon_…')
+  return { api: splitUrl(url).api, number: found[1] as string, key: found[2] as string }
+}
+
+function findEntry(queues: string, name: string): string | undefined {
+  for (const entry of queues.split(',')) {
+    const at = entry.indexOf('=')
+    if (at >= 0 && entry.slice(0, at).trim() === name) return entry.slice(at + 1)
+  }
+  return undefined
 }
 
 export type Report = Readonly<Record<string, string | number>>
@@ -27,35 +58,33 @@ let hasWarned = false
 export class ReportSender {
   private readonly waiting: Report[] = []
   private readonly ended = new AbortController()
-  private readonly address: string | undefined
+  private readonly monitor: QueueMonitor | undefined
   private running: Promise<void> | undefined
 
   constructor(
-    private readonly monitor: QueueMonitor,
-    resource: 'snapshots' | 'workers',
+    private readonly name: string,
+    private readonly options: MonitorOptions,
+    private readonly resource: 'snapshots' | 'workers',
     private readonly most: number,
   ) {
-    const url = monitor.url ?? readVariable('PHAROS_URL')
-    if (url === undefined && !monitor.key) return
     try {
-      if (url === undefined || !monitor.key) throw new TypeError('PHAROS_URL or the key of the queue is not set')
-      this.address = `${apiRoot(url)}/v1/queues/${encodeURIComponent(String(monitor.id))}/${resource}`
+      this.monitor = readMonitor(name, options)
     } catch (error) {
-      this.tell(`Queue ${monitor.id} is not reported: ${(error as Error).message}.`)
+      this.tell(`The queue ${name} is not reported: ${(error as Error).message}.`)
     }
   }
 
-  /** False without an address and a key: then reports are dropped. */
+  /** False without a monitor: then reports are dropped. */
   get isEnabled(): boolean {
-    return this.address !== undefined
+    return this.monitor !== undefined
   }
 
   add(report: Report): void {
-    if (this.address === undefined || this.ended.signal.aborted) return
+    if (this.monitor === undefined || this.ended.signal.aborted) return
     // The first report may be in flight.
     if (this.waiting.length > this.most) this.waiting.splice(1, 1)
     this.waiting.push(report)
-    this.running ??= this.drain(this.address).finally(() => {
+    this.running ??= this.drain(this.monitor).finally(() => {
       this.running = undefined
     })
   }
@@ -68,32 +97,33 @@ export class ReportSender {
     this.ended.abort()
   }
 
-  private async drain(address: string): Promise<void> {
+  private async drain(monitor: QueueMonitor): Promise<void> {
     for (let failures = 0; this.waiting.length > 0 && !this.ended.signal.aborted; ) {
       const report = this.waiting[0] as Report
-      const outcome = await this.post(address, report)
+      const outcome = await this.post(monitor, report)
       if (typeof outcome === 'number') {
         failures += 1
         await pause(retryDelayMs(failures, outcome), this.ended.signal)
         continue
       }
-      if (outcome !== '') this.tell(`A report of queue ${this.monitor.id} was dropped: ${outcome}`)
+      if (outcome !== '') this.tell(`A report of the queue ${this.name} was dropped: ${outcome}`)
       failures = 0
       this.waiting.shift()
     }
   }
 
   /** Return '' once the report is stored, why it never will be, or the milliseconds that the platform asks to wait. */
-  private async post(address: string, report: Report): Promise<string | number> {
+  private async post(monitor: QueueMonitor, report: Report): Promise<string | number> {
     const aborted = new AbortController()
     const abort = (): void => aborted.abort()
     const timer = setTimeout(abort, REQUEST_MS)
     unref(timer)
     this.ended.signal.addEventListener('abort', abort)
     try {
-      const response = await (this.monitor.fetch ?? fetch)(address, {
+      const address = `${monitor.api}/v1/queues/${monitor.number}/${this.resource}`
+      const response = await (this.options.fetch ?? fetch)(address, {
         method: 'POST',
-        headers: { Authorization: `Bearer ${this.monitor.key}`, 'Content-Type': 'application/json' },
+        headers: { Authorization: `Bearer ${monitor.key}`, 'Content-Type': 'application/json' },
         body: JSON.stringify(report),
         redirect: 'manual',
         signal: aborted.signal,
@@ -112,7 +142,7 @@ export class ReportSender {
 
   private tell(message: string): void {
     try {
-      if (this.monitor.onError !== undefined) this.monitor.onError(new Error(message))
+      if (this.options.onError !== undefined) this.options.onError(new Error(message))
       else if (!hasWarned) originalConsole.warn(`pharos-client: ${message}`)
       hasWarned = true
     } catch {

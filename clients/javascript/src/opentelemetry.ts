@@ -3,7 +3,7 @@
 import * as modules from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { apiRoot, readVariable } from './settings.js'
+import { readVariable, splitUrl } from './settings.js'
 
 export interface OpenTelemetryOptions {
   /** Default: `OTEL_SERVICE_NAME`. */
@@ -14,7 +14,7 @@ export interface OpenTelemetryOptions {
   ingestKey?: string
   /** Becomes `deployment.environment.name`. Default: `PHAROS_ENVIRONMENT`. */
   environment?: string
-  /** Becomes `service.version`. */
+  /** Becomes `service.version`. Default: `PHAROS_RELEASE`. */
   release?: string
   /** Instrumentations instead of those of `@opentelemetry/auto-instrumentations-node`. */
   instrumentations?: unknown[]
@@ -55,7 +55,8 @@ export function setupOpenTelemetry(options: OpenTelemetryOptions = {}): OpenTele
 /** Return the variables with which the unmodified SDK exports to Pharos. Throws an `Error` without an address and a key. */
 export function otlpVariables(options: OpenTelemetryOptions): Record<string, string> {
   const url = options.url ?? readVariable('PHAROS_URL')
-  const key = options.ingestKey ?? readVariable('PHAROS_INGEST_KEY')
+  const found = url === undefined ? undefined : splitUrl(url)
+  const key = options.ingestKey ?? (found?.key || readVariable('PHAROS_INGEST_KEY'))
   const variables: Record<string, string> = {
     OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
     OTEL_TRACES_EXPORTER: 'otlp',
@@ -65,8 +66,8 @@ export function otlpVariables(options: OpenTelemetryOptions): Record<string, str
     // The others ask the metadata services of clouds, which takes time elsewhere.
     OTEL_NODE_RESOURCE_DETECTORS: 'env,host,os,process',
   }
-  if (url !== undefined && key !== undefined) {
-    variables['OTEL_EXPORTER_OTLP_ENDPOINT'] = `${apiRoot(url)}/v1/otlp`
+  if (found !== undefined && key !== undefined) {
+    variables['OTEL_EXPORTER_OTLP_ENDPOINT'] = `${found.api}/v1/otlp`
     variables['OTEL_EXPORTER_OTLP_HEADERS'] = `Authorization=Bearer%20${key}`
   } else if (readVariable('OTEL_EXPORTER_OTLP_ENDPOINT') === undefined) {
     throw new Error('setupOpenTelemetry: set PHAROS_URL and PHAROS_INGEST_KEY, or pass `url` and `ingestKey`.')
@@ -74,7 +75,7 @@ export function otlpVariables(options: OpenTelemetryOptions): Record<string, str
   if (options.serviceName !== undefined) variables['OTEL_SERVICE_NAME'] = options.serviceName
   const resource = {
     'deployment.environment.name': options.environment ?? readVariable('PHAROS_ENVIRONMENT'),
-    'service.version': options.release,
+    'service.version': options.release ?? readVariable('PHAROS_RELEASE'),
   }
   const attributes = Object.entries(resource).filter(([, value]) => value !== undefined)
   if (attributes.length > 0) {

@@ -17,15 +17,15 @@ export interface Problem {
 }
 
 export interface ClientOptions {
-  /** The address of Pharos, with or without `/api`. Default: `PHAROS_URL`. */
+  /** The address of Pharos, with or without `/api`; it may hold the key, `https://phr_ing_…@…`. Default: `PHAROS_URL`. */
   url?: string
-  /** An ingest key, `phr_ing_…`. Default: `PHAROS_INGEST_KEY`. */
+  /** An ingest key, `phr_ing_…`. Default: the one in `url`, or `PHAROS_INGEST_KEY`. */
   ingestKey?: string
   /** Becomes the attribute `deployment.environment.name` of each event. Default: `PHAROS_ENVIRONMENT`. */
   environment?: string
   /** The `service` of each event. Default: `OTEL_SERVICE_NAME`. */
   service?: string
-  /** The version of the application: the attribute `service.version` of each event. */
+  /** The version of the application: the attribute `service.version` of each event. Default: `PHAROS_RELEASE`. */
   release?: string
   /** Send the output of `console` as logs: true for all levels, or the methods to read. Default: false. */
   captureConsole?: boolean | ConsoleMethod[]
@@ -95,26 +95,40 @@ export function readVariable(name: string): string | undefined {
   }
 }
 
-/** Return the API root of an address with or without `/api`. Raises `TypeError` for what is no HTTP address. */
-export function apiRoot(address: string): string {
-  const url = new URL(address)
+/**
+ * Return the API root of an address with or without `/api`, and the key in it. Raises `TypeError` for what is no HTTP
+ * address; the message does not contain the address, which may hold a key.
+ */
+export function splitUrl(address: string): { api: string; key: string } {
+  let url: URL
+  try {
+    url = new URL(address)
+  } catch {
+    throw new TypeError('the address of Pharos is no URL')
+  }
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    throw new TypeError(`${url.protocol}// is no address of Pharos (expected http:// or https://)`)
+    throw new TypeError('the address of Pharos does not begin with http:// or https://')
   }
   const path = url.pathname.replace(/\/+$/, '').replace(/\/api$/, '')
-  return `${url.origin}${path}/api`
+  return { api: `${url.origin}${path}/api`, key: decodeURIComponent(url.username) }
 }
 
 /** Return the settings, and what is wrong with them. Settings that are wrong disable the client. */
 export function readSettings(options: ClientOptions): { settings: Settings; problem?: Problem } {
   const url = options.url ?? readVariable('PHAROS_URL')
-  const key = options.ingestKey ?? readVariable('PHAROS_INGEST_KEY')
+  let found: { api?: string; key?: string; fault?: string } = {}
+  try {
+    if (url !== undefined) found = splitUrl(url)
+  } catch (error) {
+    found = { fault: (error as Error).message }
+  }
+  const key = options.ingestKey ?? (found.key || readVariable('PHAROS_INGEST_KEY'))
   const settings: Settings = {
     api: undefined,
     ingestKey: key ?? '',
     environment: options.environment ?? readVariable('PHAROS_ENVIRONMENT'),
     service: options.service ?? readVariable('OTEL_SERVICE_NAME'),
-    release: options.release,
+    release: options.release ?? readVariable('PHAROS_RELEASE'),
     exitTimeoutMs: within(options.exitTimeoutMs, 2000, 0, 60_000),
     maxQueueEvents: within(options.maxQueueEvents, 10_000, 1, 1_000_000),
     maxQueueBytes: within(options.maxQueueBytes, 32 * 2 ** 20, 1024, 2 ** 30),
@@ -125,6 +139,7 @@ export function readSettings(options: ClientOptions): { settings: Settings; prob
     retryFirstMs: within(options.retryFirstMs, 500, 1, 30_000),
   }
   if (url === undefined && key === undefined) return { settings }
+  if (found.fault !== undefined) return { settings, problem: problem(`${found.fault}. Nothing is sent.`) }
   if (url === undefined || key === undefined) {
     const missing = url === undefined ? 'PHAROS_URL' : 'PHAROS_INGEST_KEY'
     return { settings, problem: problem(`${missing} is not set. Nothing is sent.`) }
@@ -132,11 +147,7 @@ export function readSettings(options: ClientOptions): { settings: Settings; prob
   if (!/^[\x21-\x7e]+$/.test(key)) {
     return { settings, problem: problem('The ingest key has characters that no key has. Nothing is sent.') }
   }
-  try {
-    settings.api = apiRoot(url)
-  } catch (error) {
-    return { settings, problem: problem(`${url} cannot be used: ${(error as Error).message}. Nothing is sent.`) }
-  }
+  settings.api = found.api
   return { settings }
 }
 

@@ -7,11 +7,12 @@ import { formatValues } from '../dist/esm/console.js'
 import { encodeEvent, MAX_EVENT_BYTES } from '../dist/esm/events.js'
 import { exceptionEvent } from '../dist/esm/exceptions.js'
 import { pingUrl } from '../dist/esm/heartbeat.js'
+import { readMonitor } from '../dist/esm/monitor_reports.js'
 import { otlpVariables } from '../dist/esm/opentelemetry.js'
 import { readLine } from '../dist/esm/pino.js'
 import { EventQueue } from '../dist/esm/queue.js'
 import { readRetryAfterMs, retryDelayMs } from '../dist/esm/retries.js'
-import { apiRoot } from '../dist/esm/settings.js'
+import { splitUrl } from '../dist/esm/settings.js'
 
 const decode = (bytes) => JSON.parse(Buffer.from(bytes).toString())
 
@@ -65,12 +66,31 @@ test('delays grow, are limited, jittered, and never below Retry-After', () => {
   for (const [header, ms] of read) assert.equal(readRetryAfterMs(header, 1000), ms, String(header))
 })
 
-test('an address works with and without /api', () => {
+test('an address works with and without /api, and may hold the key', () => {
   for (const address of ['https://p.example', 'https://p.example/', 'https://p.example/api', 'https://p.example/api/']) {
-    assert.equal(apiRoot(address), 'https://p.example/api')
+    assert.deepEqual(splitUrl(address), { api: 'https://p.example/api', key: '' })
   }
-  assert.equal(apiRoot('http://127.0.0.1:8000/pharos/api'), 'http://127.0.0.1:8000/pharos/api')
-  assert.throws(() => apiRoot('file:///etc'), TypeError)
+  assert.equal(splitUrl('http://127.0.0.1:8000/pharos/api').api, 'http://127.0.0.1:8000/pharos/api')
+  assert.deepEqual(splitUrl('https://phr_ing_x@p.example'), { api: 'https://p.example/api', key: 'phr_ing_x' })
+  for (const address of ['file://phr_ing_x@host/etc', 'phr_ing_x@p.example']) {
+    assert.throws(() => splitUrl(address), (error) => error instanceof TypeError && !error.message.includes('phr_ing'))
+  }
+})
+
+test('which monitor a queue reports to', () => {
+  const url = 'https://p.example'
+  assert.equal(readMonitor('mail', {}), undefined)
+  assert.deepEqual(readMonitor('mail', { url, monitor: '2:phr_mon_x' }), { api: 'https://p.example/api', number: '2', key: 'phr_mon_x' })
+  process.env.PHAROS_QUEUES = 'default=1:phr_mon_d, mail=2:phr_mon_m'
+  try {
+    assert.equal(readMonitor('mail', { url }).key, 'phr_mon_m')
+    assert.throws(() => readMonitor('other', { url }), /no entry/)
+  } finally {
+    delete process.env.PHAROS_QUEUES
+  }
+  for (const monitor of ['phr_mon_x', 'x:phr_mon_x', '2:', '2:a b']) {
+    assert.throws(() => readMonitor('mail', { url, monitor }), (error) => /NUMBER:KEY/.test(error.message))
+  }
 })
 
 test('ping URLs keep their query', () => {

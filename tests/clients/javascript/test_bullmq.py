@@ -21,7 +21,6 @@ import { Queue, Worker } from 'bullmq'
 import { watchQueue, watchWorker } from 'pharos-client/bullmq'
 const connection = { url: process.env.REDIS_URL }
 const name = process.env.QUEUE_NAME
-const monitor = { id: process.env.QUEUE_ID, key: process.env.QUEUE_KEY }
 """
 
 
@@ -34,8 +33,7 @@ class Figures:
         self.id = created["id"]
         self.variables = {
             "PHAROS_URL": f"http://127.0.0.1:{platform.port}/api/",
-            "QUEUE_ID": str(self.id),
-            "QUEUE_KEY": created["key"]["key"],
+            "PHAROS_QUEUES": f"other=1:phr_mon_x,{name}={self.id}:{created['key']['key']}",
             "QUEUE_NAME": name,
             "REDIS_URL": redis_url,
         }
@@ -97,7 +95,7 @@ def _let_five_minutes_pass(platform: PlatformProcess, queue: int) -> None:
 def test_the_figures_of_a_queue(app: Path, figures: Figures) -> None:
     source = """
         const queue = new Queue(name, { connection })
-        const watch = watchQueue(queue, monitor, { intervalMs: 1000 })
+        const watch = watchQueue(queue, { intervalMs: 1000 })
         await queue.add('old', {}, { timestamp: Date.now() - 90_000 })
         await queue.addBulk(Array.from({ length: 4 }, () => ({ name: 'new', data: {} })))
         await queue.add('urgent', {}, { priority: 1 })
@@ -128,7 +126,7 @@ def test_the_figures_of_a_queue(app: Path, figures: Figures) -> None:
 _WORKER = """
     const queue = new Queue(name, { connection })
     const worker = new Worker(name, () => new Promise((resolve) => process.stdin.once('data', resolve)), { connection })
-    const watch = watchWorker(worker, monitor, { workerId: process.argv[2] || WORKER_ID })
+    const watch = watchWorker(worker, { workerId: process.argv[2] || WORKER_ID })
     await worker.waitUntilReady()
     await queue.add('job', {})
     process.once('SIGTERM', async () => {
