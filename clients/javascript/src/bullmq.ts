@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto'
 import { type MonitorOptions, ReportSender } from './monitor_reports.js'
 import { unref } from './retries.js'
+import { makeUuid } from './uuids.js'
 
 export type { MonitorOptions } from './monitor_reports.js'
 
@@ -107,7 +108,7 @@ export function snapshotOf(
   const sum = (...types: string[]): number => types.reduce((total, type) => total + (counts[type] ?? 0), 0)
   const waits = oldest.map((job) => (job === undefined ? 0 : now - waitsSince(job)))
   return {
-    snapshot_id: crypto.randomUUID(),
+    snapshot_id: makeUuid(),
     observed_at: new Date(now).toISOString(),
     pending: sum(...WAITING),
     delayed: sum('delayed', 'waiting-children'),
@@ -126,7 +127,7 @@ function waitsSince(job: JobLike): number {
 export function watchWorker(worker: WorkerLike, options: WorkerOptions = {}): Watch {
   // Only the newest state counts: one report is in flight, and one waits.
   const sender = new ReportSender(worker.name, options, 'workers', 1)
-  const workerId = options.workerId === undefined ? crypto.randomUUID() : toUuid(`worker:${options.workerId}`, options.workerId)
+  const workerId = options.workerId === undefined ? makeUuid() : toUuid(`worker:${options.workerId}`, options.workerId)
   const active = new Map<string, string>()
   let sequence = 0
   let status: 'running' | 'stopped' = 'running'

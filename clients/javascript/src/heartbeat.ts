@@ -3,12 +3,15 @@
 import { originalConsole } from './console.js'
 import { describeStack } from './exceptions.js'
 import { isTransient, readRetryAfterMs, retryDelayMs } from './retries.js'
+import { makeUuid } from './uuids.js'
 
 export interface HeartbeatOptions {
   /** How long a ping may take with all its retries, in milliseconds. Default: 15,000. */
   timeoutMs?: number
   /** Called if a ping could not be delivered. Default: `console.warn`, once. */
   onError?: (error: Error) => void
+  /** The first delay of retries, in milliseconds. Default: 500. */
+  retryFirstMs?: number
   /** A replacement of the global `fetch`. */
   fetch?: typeof fetch
 }
@@ -66,7 +69,7 @@ export function heartbeat(url: string | URL | undefined, options: HeartbeatOptio
 }
 
 function startRun(pinger: Pinger): HeartbeatRun {
-  const rid = crypto.randomUUID()
+  const rid = makeUuid()
   // The job does not wait for this ping; its result does, so that the pings arrive in order.
   const started = pinger.ping('start', rid)
   const finish = async (action: string, output?: string): Promise<void> => {
@@ -115,7 +118,7 @@ class Pinger {
         const { message, cause } = error as Error & { cause?: { code?: string } }
         reason = cause?.code ?? message
       }
-      const delayMs = retryDelayMs(failures, retryAfterMs)
+      const delayMs = retryDelayMs(failures, retryAfterMs, Math.random, this.options.retryFirstMs)
       if (Date.now() + delayMs >= endsAt) break
       // Unlike the client's timers, this one keeps the process alive: a job often is the whole process.
       await new Promise((resolve) => setTimeout(resolve, delayMs))

@@ -14,6 +14,8 @@ export interface MonitorOptions {
   url?: string
   /** Called for each report that was dropped. Default: `console.warn`, once. */
   onError?: (error: Error) => void
+  /** The first delay of retries, in milliseconds. Default: 500. */
+  retryFirstMs?: number
   /** A replacement of the global `fetch`. */
   fetch?: typeof fetch
 }
@@ -52,6 +54,8 @@ function findEntry(queues: string, name: string): string | undefined {
 export type Report = Readonly<Record<string, string | number>>
 
 const REQUEST_MS = 10_000
+// A key that was just created reaches all edges within a few seconds.
+const UNAUTHORIZED_ATTEMPTS = 5
 let hasWarned = false
 
 /** Sends reports one after the other. The oldest of more than `most` waiting reports are dropped. */
@@ -100,10 +104,10 @@ export class ReportSender {
   private async drain(monitor: QueueMonitor): Promise<void> {
     for (let failures = 0; this.waiting.length > 0 && !this.ended.signal.aborted; ) {
       const report = this.waiting[0] as Report
-      const outcome = await this.post(monitor, report)
+      const outcome = await this.post(monitor, report, failures)
       if (typeof outcome === 'number') {
         failures += 1
-        await pause(retryDelayMs(failures, outcome), this.ended.signal)
+        await pause(retryDelayMs(failures, outcome, Math.random, this.options.retryFirstMs), this.ended.signal)
         continue
       }
       if (outcome !== '') this.tell(`A report of the queue ${this.name} was dropped: ${outcome}`)
@@ -113,7 +117,7 @@ export class ReportSender {
   }
 
   /** Return '' once the report is stored, why it never will be, or the milliseconds that the platform asks to wait. */
-  private async post(monitor: QueueMonitor, report: Report): Promise<string | number> {
+  private async post(monitor: QueueMonitor, report: Report, failures: number): Promise<string | number> {
     const aborted = new AbortController()
     const abort = (): void => aborted.abort()
     const timer = setTimeout(abort, REQUEST_MS)
@@ -130,7 +134,8 @@ export class ReportSender {
       })
       const text = await response.text()
       if (response.status === 202) return ''
-      if (isTransient(response.status)) return readRetryAfterMs(response.headers.get('Retry-After'))
+      const isWaitingForKey = response.status === 401 && failures < UNAUTHORIZED_ATTEMPTS
+      if (isTransient(response.status) || isWaitingForKey) return readRetryAfterMs(response.headers.get('Retry-After'))
       return `Pharos returned ${response.status}. ${text.slice(0, 300)}`
     } catch {
       return 0

@@ -1,6 +1,7 @@
 // Requests of an HTTP server as events.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { activeSpan } from './active_span.js'
 import type { Client } from './client.js'
 import { defaultClient } from './default_client.js'
 import type { Severity, TelemetryEvent } from './events.js'
@@ -32,9 +33,12 @@ export function requestMiddleware(
     if (client?.enabled && isWanted(options, request)) {
       const timestamp = new Date().toISOString()
       const startedAt = performance.now()
+      // At the end, another span may be active.
+      const trace = activeSpan() ?? readParent(request.headers['traceparent'])
       // `close` follows `finish`, and comes alone if the caller has gone.
       response.once('close', () => {
-        client.capture(requestEvent(request, response, options, timestamp, performance.now() - startedAt))
+        const event = requestEvent(request, response, options, performance.now() - startedAt)
+        client.capture({ ...event, ...trace, timestamp })
       })
     }
     next?.()
@@ -53,7 +57,6 @@ function requestEvent(
   request: ExpressRequest,
   response: ServerResponse,
   options: RequestOptions,
-  timestamp: string,
   durationMs: number,
 ): TelemetryEvent {
   const method = request.method ?? 'GET'
@@ -66,9 +69,7 @@ function requestEvent(
     severity: severityOf(response.statusCode),
     status_code: response.statusCode,
     duration_ms: Math.round(durationMs * 1000) / 1000,
-    timestamp,
     attributes: { 'http.request.method': method, ...(isAborted ? { aborted: true } : {}) },
-    ...readParent(request.headers['traceparent']),
   }
   if (route !== undefined) event.route = route
   return event

@@ -4,6 +4,7 @@ import { type Batch, encodeBatch, readInvalidPositions, splitBatch, withoutEvent
 import type { EventQueue } from './queue.js'
 import { isTransient, pause, readRetryAfterMs, retryDelayMs, unref } from './retries.js'
 import type { Problem, Settings } from './settings.js'
+import { makeUuid } from './uuids.js'
 
 /** Counts of events since the start. */
 export interface Counts {
@@ -40,7 +41,7 @@ export class Sender {
   private running: Promise<void> | undefined
   private readonly ended = new AbortController()
   private nextBatch = 1
-  private readonly prefix = crypto.randomUUID()
+  private readonly prefix = makeUuid()
   private readonly watchers = new Set<() => void>()
   private readonly send: typeof fetch
 
