@@ -42,7 +42,9 @@ class JavascriptClient:
 def node_environment(**variables: str) -> dict[str, str]:
     """Return the environment of an application: this one without settings of Pharos and OpenTelemetry."""
     inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PHAROS_", "OTEL_", "NODE_"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PHAROS_", "OTEL_", "NODE_"))
     }
     return {**inherited, **variables}
 
@@ -81,7 +83,9 @@ def _install(packages: Path) -> None:
     command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
     ended = subprocess.run(command, cwd=packages, capture_output=True, text=True, timeout=400)
     if ended.returncode:
-        raise EngineMissing(f"npm cannot install what the JavaScript client's tests use: {ended.stderr[-300:]}")
+        raise EngineMissing(
+            f"npm cannot install what the JavaScript client's tests use: {ended.stderr[-300:]}"
+        )
     (packages / "done").touch()
 
 

@@ -3,7 +3,7 @@
 import * as modules from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { readVariable, splitUrl } from './settings.js'
+import { readResourceAttributes, readVariable, splitUrl } from './settings.js'
 
 export interface OpenTelemetryOptions {
   /** Default: `OTEL_SERVICE_NAME`. */
@@ -12,9 +12,9 @@ export interface OpenTelemetryOptions {
   url?: string
   /** An ingest key, `phr_ing_…`. Default: `PHAROS_INGEST_KEY`. */
   ingestKey?: string
-  /** Becomes `deployment.environment.name`. Default: `PHAROS_ENVIRONMENT`. */
+  /** Becomes `deployment.environment.name`. Default: the one in `OTEL_RESOURCE_ATTRIBUTES`, or `PHAROS_ENVIRONMENT`. */
   environment?: string
-  /** Becomes `service.version`. Default: `PHAROS_RELEASE`. */
+  /** Becomes `service.version`. Default: the one in `OTEL_RESOURCE_ATTRIBUTES`, or `PHAROS_RELEASE`. */
   release?: string
   /** Instrumentations instead of those of `@opentelemetry/auto-instrumentations-node`. */
   instrumentations?: unknown[]
@@ -33,13 +33,13 @@ interface NodeSdk {
 
 /**
  * Start the OpenTelemetry SDK: traces, metrics and logs go to Pharos as OTLP/HTTP JSON. Call it before the application
- * loads the libraries that are to be instrumented. `OTEL_*` variables that are set win over the options.
+ * loads the libraries that are to be instrumented. Options win over `OTEL_*` variables, and these over `PHAROS_*` variables.
  *
  * Needs `@opentelemetry/api` and `@opentelemetry/sdk-node`; `@opentelemetry/auto-instrumentations-node` is used if it is
  * installed. Throws an `Error` that says what is missing.
  */
 export function setupOpenTelemetry(options: OpenTelemetryOptions = {}): OpenTelemetryHandle {
-  for (const [name, value] of Object.entries(otlpVariables(options))) process.env[name] ??= value
+  Object.assign(process.env, otlpVariables(options))
   const require = modules.createRequire(join(process.cwd(), 'package.json'))
   const { NodeSDK } = load(require, '@opentelemetry/sdk-node') as { NodeSDK: new (options: object) => NodeSdk }
   const instrumentations = options.instrumentations ?? findInstrumentations(require)
@@ -52,36 +52,54 @@ export function setupOpenTelemetry(options: OpenTelemetryOptions = {}): OpenTele
   return { shutdown }
 }
 
-/** Return the variables with which the unmodified SDK exports to Pharos. Throws an `Error` without an address and a key. */
+const DEFAULTS = {
+  OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
+  OTEL_EXPORTER_OTLP_COMPRESSION: 'gzip',
+  OTEL_TRACES_EXPORTER: 'otlp',
+  OTEL_METRICS_EXPORTER: 'otlp',
+  OTEL_LOGS_EXPORTER: 'otlp',
+  // The others ask the metadata services of clouds, which takes time elsewhere.
+  OTEL_NODE_RESOURCE_DETECTORS: 'env,host,os,process',
+}
+
+/**
+ * Return the variables to set so that the unmodified SDK exports to Pharos. Throws an `Error` if neither options nor
+ * variables say where to.
+ */
 export function otlpVariables(options: OpenTelemetryOptions): Record<string, string> {
+  const variables: Record<string, string> = { ...exporterVariables(options) }
+  for (const [name, value] of Object.entries(DEFAULTS)) if (readVariable(name) === undefined) variables[name] = value
+  if (options.serviceName !== undefined) variables['OTEL_SERVICE_NAME'] = options.serviceName
+  const known = readResourceAttributes()
+  const attributes = {
+    ...known,
+    'deployment.environment.name':
+      options.environment ?? known['deployment.environment.name'] ?? readVariable('PHAROS_ENVIRONMENT'),
+    'service.version': options.release ?? known['service.version'] ?? readVariable('PHAROS_RELEASE'),
+  }
+  const texts = Object.entries(attributes)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${name}=${encodeURIComponent(value as string)}`)
+  if (texts.length > 0) variables['OTEL_RESOURCE_ATTRIBUTES'] = texts.join(',')
+  return variables
+}
+
+/** The key is set for each signal, together with its endpoint: it must not reach an endpoint that is not that of Pharos. */
+function exporterVariables(options: OpenTelemetryOptions): Record<string, string> {
+  const isExplicit = options.url !== undefined || options.ingestKey !== undefined
+  if (!isExplicit && readVariable('OTEL_EXPORTER_OTLP_ENDPOINT') !== undefined) return {}
   const url = options.url ?? readVariable('PHAROS_URL')
   const found = url === undefined ? undefined : splitUrl(url)
   const key = options.ingestKey ?? (found?.key || readVariable('PHAROS_INGEST_KEY'))
-  const variables: Record<string, string> = {
-    OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
-    OTEL_TRACES_EXPORTER: 'otlp',
-    OTEL_METRICS_EXPORTER: 'otlp',
-    OTEL_LOGS_EXPORTER: 'otlp',
-    OTEL_EXPORTER_OTLP_COMPRESSION: 'gzip',
-    // The others ask the metadata services of clouds, which takes time elsewhere.
-    OTEL_NODE_RESOURCE_DETECTORS: 'env,host,os,process',
-  }
-  if (found !== undefined && key !== undefined) {
-    variables['OTEL_EXPORTER_OTLP_ENDPOINT'] = `${found.api}/v1/otlp`
-    variables['OTEL_EXPORTER_OTLP_HEADERS'] = `Authorization=Bearer%20${key}`
-  } else if (readVariable('OTEL_EXPORTER_OTLP_ENDPOINT') === undefined) {
+  if (found === undefined || key === undefined) {
     throw new Error('setupOpenTelemetry: set PHAROS_URL and PHAROS_INGEST_KEY, or pass `url` and `ingestKey`.')
   }
-  if (options.serviceName !== undefined) variables['OTEL_SERVICE_NAME'] = options.serviceName
-  const resource = {
-    'deployment.environment.name': options.environment ?? readVariable('PHAROS_ENVIRONMENT'),
-    'service.version': options.release ?? readVariable('PHAROS_RELEASE'),
-  }
-  const attributes = Object.entries(resource).filter(([, value]) => value !== undefined)
-  if (attributes.length > 0) {
-    variables['OTEL_RESOURCE_ATTRIBUTES'] = attributes
-      .map(([name, value]) => `${name}=${encodeURIComponent(value as string)}`)
-      .join(',')
+  const variables: Record<string, string> = {}
+  for (const signal of ['traces', 'metrics', 'logs']) {
+    const prefix = `OTEL_EXPORTER_OTLP_${signal.toUpperCase()}`
+    if (!isExplicit && readVariable(`${prefix}_ENDPOINT`) !== undefined) continue
+    variables[`${prefix}_ENDPOINT`] = `${found.api}/v1/otlp/v1/${signal}`
+    variables[`${prefix}_HEADERS`] = `Authorization=Bearer%20${key}`
   }
   return variables
 }

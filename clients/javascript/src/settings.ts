@@ -25,7 +25,7 @@ export interface ClientOptions {
   environment?: string
   /** The `service` of each event. Default: `OTEL_SERVICE_NAME`. */
   service?: string
-  /** The version of the application: the attribute `service.version` of each event. Default: `PHAROS_RELEASE`. */
+  /** The version of the application: the attribute `service.version` of each event. Default: `PHAROS_RELEASE`, or the one in `OTEL_RESOURCE_ATTRIBUTES`. */
   release?: string
   /** Send the output of `console` as logs: true for all levels, or the methods to read. Default: false. */
   captureConsole?: boolean | ConsoleMethod[]
@@ -95,6 +95,22 @@ export function readVariable(name: string): string | undefined {
   }
 }
 
+/** Return the attributes in `OTEL_RESOURCE_ATTRIBUTES`: `a=1,b=2`, percent-encoded. */
+export function readResourceAttributes(): Record<string, string | undefined> {
+  const attributes: Record<string, string> = {}
+  for (const pair of (readVariable('OTEL_RESOURCE_ATTRIBUTES') ?? '').split(',')) {
+    const at = pair.indexOf('=')
+    if (at < 1) continue
+    const value = pair.slice(at + 1).trim()
+    try {
+      attributes[pair.slice(0, at).trim()] = decodeURIComponent(value)
+    } catch {
+      attributes[pair.slice(0, at).trim()] = value
+    }
+  }
+  return attributes
+}
+
 /**
  * Return the API root of an address with or without `/api`, and the key in it. Raises `TypeError` for what is no HTTP
  * address; the message does not contain the address, which may hold a key.
@@ -122,13 +138,14 @@ export function readSettings(options: ClientOptions): { settings: Settings; prob
   } catch (error) {
     found = { fault: (error as Error).message }
   }
+  const resource = readResourceAttributes()
   const key = options.ingestKey ?? (found.key || readVariable('PHAROS_INGEST_KEY'))
   const settings: Settings = {
     api: undefined,
     ingestKey: key ?? '',
-    environment: options.environment ?? readVariable('PHAROS_ENVIRONMENT'),
+    environment: options.environment ?? readVariable('PHAROS_ENVIRONMENT') ?? resource['deployment.environment.name'],
     service: options.service ?? readVariable('OTEL_SERVICE_NAME'),
-    release: options.release ?? readVariable('PHAROS_RELEASE'),
+    release: options.release ?? readVariable('PHAROS_RELEASE') ?? resource['service.version'],
     exitTimeoutMs: within(options.exitTimeoutMs, 2000, 0, 60_000),
     maxQueueEvents: within(options.maxQueueEvents, 10_000, 1, 1_000_000),
     maxQueueBytes: within(options.maxQueueBytes, 32 * 2 ** 20, 1024, 2 ** 30),

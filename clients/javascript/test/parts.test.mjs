@@ -183,11 +183,50 @@ test('lines of Pino', () => {
   assert.deepEqual(readLine('no JSON'), { type: 'log', severity: 'info', title: 'no JSON' })
 })
 
+/** Call a function with these environment variables. */
+function withVariables(variables, run) {
+  const before = { ...process.env }
+  Object.assign(process.env, variables)
+  try {
+    return run()
+  } finally {
+    for (const name of Object.keys(variables)) {
+      if (before[name] === undefined) delete process.env[name]
+      else process.env[name] = before[name]
+    }
+  }
+}
+
 test('variables of OpenTelemetry', () => {
-  const options = { url: 'https://p.example/api', ingestKey: 'phr_ing_x', serviceName: 'shop', environment: 'a,b', release: '1' }
-  const variables = otlpVariables(options)
-  assert.equal(variables.OTEL_EXPORTER_OTLP_ENDPOINT, 'https://p.example/api/v1/otlp')
-  assert.equal(variables.OTEL_EXPORTER_OTLP_HEADERS, 'Authorization=Bearer%20phr_ing_x')
-  assert.equal(variables.OTEL_RESOURCE_ATTRIBUTES, 'deployment.environment.name=a%2Cb,service.version=1')
+  const pharos = { PHAROS_URL: 'https://p.example/api', PHAROS_INGEST_KEY: 'phr_ing_x', PHAROS_ENVIRONMENT: 'a,b' }
+  const own = { url: 'https://own.example', ingestKey: 'phr_ing_own', serviceName: 'shop', release: '2' }
   assert.throws(() => otlpVariables({}), /PHAROS_URL/)
+  const found = withVariables(pharos, () => otlpVariables({}))
+  assert.equal(found.OTEL_EXPORTER_OTLP_PROTOCOL, 'http/json')
+  assert.equal(found.OTEL_EXPORTER_OTLP_LOGS_ENDPOINT, 'https://p.example/api/v1/otlp/v1/logs')
+  assert.equal(found.OTEL_EXPORTER_OTLP_LOGS_HEADERS, 'Authorization=Bearer%20phr_ing_x')
+  assert.equal(found.OTEL_RESOURCE_ATTRIBUTES, 'deployment.environment.name=a%2Cb')
+  // What a deployed application gets stays, except for what it sets itself.
+  const deployed = {
+    ...pharos,
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'https://p.example/api/v1/otlp',
+    OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf',
+    OTEL_RESOURCE_ATTRIBUTES: 'service.namespace=a%20b,service.version=1',
+  }
+  const kept = withVariables(deployed, () => otlpVariables({}))
+  assert.deepEqual(Object.keys(kept).filter((name) => name.includes('ENDPOINT') || name.includes('PROTOCOL')), [])
+  assert.equal(kept.OTEL_RESOURCE_ATTRIBUTES, 'service.namespace=a%20b,service.version=1,deployment.environment.name=a%2Cb')
+  const replaced = withVariables(deployed, () => otlpVariables(own))
+  assert.equal(replaced.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, 'https://own.example/api/v1/otlp/v1/traces')
+  assert.equal(replaced.OTEL_SERVICE_NAME, 'shop')
+  assert.match(replaced.OTEL_RESOURCE_ATTRIBUTES, /service\.version=2/)
+})
+
+test('the ingest key goes to no other endpoint', () => {
+  const pharos = { PHAROS_URL: 'https://p.example', PHAROS_INGEST_KEY: 'phr_ing_x' }
+  const all = withVariables({ ...pharos, OTEL_EXPORTER_OTLP_ENDPOINT: 'https://other.example' }, () => otlpVariables({}))
+  assert.ok(!JSON.stringify(all).includes('phr_ing_x'))
+  const one = withVariables({ ...pharos, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'https://other.example' }, () => otlpVariables({}))
+  const holders = Object.keys(one).filter((name) => one[name].includes('phr_ing_x'))
+  assert.deepEqual(holders, ['OTEL_EXPORTER_OTLP_METRICS_HEADERS', 'OTEL_EXPORTER_OTLP_LOGS_HEADERS'])
 })

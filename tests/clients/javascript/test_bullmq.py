@@ -87,7 +87,8 @@ def _let_five_minutes_pass(platform: PlatformProcess, queue: int) -> None:
     """Move the last reports of the queue's workers back in time."""
     with closing(sqlite3.connect(platform.data / "control.sqlite", timeout=30)) as database:
         database.execute(
-            "UPDATE queue_workers SET received_ms = received_ms - ? WHERE queue_id = ?", (_FIVE_MINUTES_MS, queue)
+            "UPDATE queue_workers SET received_ms = received_ms - ? WHERE queue_id = ?",
+            (_FIVE_MINUTES_MS, queue),
         )
         database.commit()
 

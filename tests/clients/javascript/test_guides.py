@@ -29,7 +29,7 @@ def protobuf_platform(
 
 
 def guide_variables(platform: PlatformProcess, app: Path, **more: str) -> dict[str, str]:
-    """Return the environment of a guide's commands, and let `pharos` find the platform in the folder of the application."""
+    """Return the environment of the commands of a guide, and let `pharos` find the platform in its folder."""
     if not (app / ".pharos").exists():
         (app / ".pharos").symlink_to(platform.data)
     variables = node_environment(
@@ -110,7 +110,7 @@ def test_the_guide_of_bullmq(
         create,
         "created=$(pharos queue create mail --json)\n"
         "read -r QUEUE QUEUE_KEY < <(python -c "
-        "'import json, sys; made = json.loads(sys.argv[1]); print(made[\"id\"], made[\"key\"][\"key\"])' \"$created\")\n",
+        '\'import json, sys; made = json.loads(sys.argv[1]); print(made["id"], made["key"]["key"])\' "$created")\n',
     )
     # Ends once both have reported.
     script = script.replace(

@@ -27,7 +27,9 @@ def test_runs_are_reported_with_their_duration_and_output(platform: PlatformProc
         await first.success()
         console.log(JSON.stringify({ outcomes, rids: [run.rid, first.rid, second.rid] }))
     """)
-    ended = run_node(app, "job.mjs", PING_URL=f"http://127.0.0.1:{platform.port}{created['ping_key']['urls']['success']}")
+    ended = run_node(
+        app, "job.mjs", PING_URL=f"http://127.0.0.1:{platform.port}{created['ping_key']['urls']['success']}"
+    )
     assert (ended.returncode, ended.stderr) == (0, "")
     printed = json.loads(ended.stdout)
     assert printed["outcomes"] == ["backed up", "no folder /tmp/x"]
@@ -38,9 +40,7 @@ def test_runs_are_reported_with_their_duration_and_output(platform: PlatformProc
         return platform.request("GET", path, headers=headers).json["data"]
 
     wait_until(
-        lambda: (
-            sorted(run["outcome"] for run in runs()) == ["failed", "failed", *["succeeded"] * 3]
-        ),
+        lambda: sorted(run["outcome"] for run in runs()) == ["failed", "failed", *["succeeded"] * 3],
         describe=runs,
     )
     by_id = {run["run_id"]: run for run in runs()}

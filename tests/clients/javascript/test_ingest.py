@@ -101,15 +101,13 @@ def test_logs_exceptions_and_requests_are_found_again(platform: PlatformProcess,
         "b7ad6b7169203331",
         "error",
     )
-    groups = platform.query("SELECT kind, message, user, version FROM pharos.exceptions WHERE service = 'js-all'")
-    assert groups == [
-        {"kind": "PaymentError", "message": "card refused", "user": "u-1", "version": "1.4.2"}
-    ]
+    groups = platform.query(
+        "SELECT kind, message, user, version FROM pharos.exceptions WHERE service = 'js-all'"
+    )
+    assert groups == [{"kind": "PaymentError", "message": "card refused", "user": "u-1", "version": "1.4.2"}]
 
 
-def test_refusals_cost_only_the_events_that_are_refused(
-    small_platform: PlatformProcess, app: Path
-) -> None:
+def test_refusals_cost_only_the_events_that_are_refused(small_platform: PlatformProcess, app: Path) -> None:
     """Batches over the limit are split (413), the rate is kept (429), and invalid events are left out (422)."""
     source = """
         import { init, log, capture, close } from 'pharos-client'
@@ -149,12 +147,12 @@ def test_a_wrong_key_is_told_and_breaks_nothing(platform: PlatformProcess, app: 
     """
     printed = run(app, source, platform)
     assert (printed["stats"]["refused"], printed["stats"]["stored"]) == (1, 0)
-    assert printed["problems"][-1]["status"] == 401 and "PHAROS_INGEST_KEY" in printed["problems"][-1]["message"]
+    assert (
+        printed["problems"][-1]["status"] == 401 and "PHAROS_INGEST_KEY" in printed["problems"][-1]["message"]
+    )
 
 
-def test_an_outage_loses_and_doubles_nothing(
-    client: JavascriptClient, tmp_path: Path, app: Path
-) -> None:
+def test_an_outage_loses_and_doubles_nothing(client: JavascriptClient, tmp_path: Path, app: Path) -> None:
     """The platform is killed while events arrive, stays away, and comes back."""
     (app / "app.mjs").write_text("""
         import readline from 'node:readline'
@@ -194,7 +192,9 @@ def test_an_outage_loses_and_doubles_nothing(
             platform.kill()
             # Several attempts have failed, and events wait.
             before = ask("stats")
-            wait_until(lambda: (now := ask("stats"))["retries"] >= before["retries"] + 3 and now["waiting"] > 0)
+            wait_until(
+                lambda: (now := ask("stats"))["retries"] >= before["retries"] + 3 and now["waiting"] > 0
+            )
             platform.start()
             back = ask("stats")
             wait_until(lambda: ask("stats")["stored"] > back["stored"] + 50)

@@ -8,20 +8,23 @@ from tests.support.javascript_client import CLIENT, JavascriptClient, node_envir
 
 _TYPED = """
 import { Queue, Worker } from 'bullmq'
-import { type Client, captureException, heartbeat, init, log, requestMiddleware, type TelemetryEvent } from 'pharos-client'
+import { captureException, heartbeat, init, log, requestMiddleware } from 'pharos-client'
+import type { Client, Problem, TelemetryEvent } from 'pharos-client'
 import { type Watch, watchQueue, watchWorker } from 'pharos-client/bullmq'
 import { setupOpenTelemetry } from 'pharos-client/opentelemetry'
 import { winstonTransport } from 'pharos-client/winston'
 import http from 'node:http'
 import winston from 'winston'
 
-const client: Client = init({ service: 'shop', captureConsole: ['warn'], onError: ({ kind, errors }) => log.debug(kind, { errors }) })
+const onError = ({ kind, errors }: Problem): void => log.debug(kind, { errors })
+const client: Client = init({ service: 'shop', captureConsole: ['warn'], onError })
 const event: TelemetryEvent = { type: 'metric', name: 'orders', payload: { value: 3 } }
 client.capture(event)
 captureException('text', { order: 7 })
 http.createServer((request, response) => requestMiddleware()(request, response, () => response.end()))
-const queue = new Queue<{ to: string }>('mail', { connection: { url: 'redis://localhost' } })
-const worker = new Worker<{ to: string }, number>('mail', async (job) => job.data.to.length, { connection: { url: '' } })
+const connection = { url: 'redis://localhost' }
+const queue = new Queue<{ to: string }>('mail', { connection })
+const worker = new Worker<{ to: string }, number>('mail', async (job) => job.data.to.length, { connection })
 const watches: Watch[] = [watchQueue(queue, { intervalMs: 5000 }), watchWorker(worker, { workerId: 'mail-1' })]
 const length: Promise<number> = heartbeat(undefined)(async () => watches.length)
 const twice: (n: number) => Promise<number> = heartbeat('https://p.example/ping/k').wrap((n: number) => n * 2)
