@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { type MonitorOptions, ReportSender } from './monitor_reports.js'
 import { unref } from './retries.js'
 import { makeUuid } from './uuids.js'
+import { claimSlot, type Slot } from './worker_slots.js'
 
 export type { MonitorOptions } from './monitor_reports.js'
 
@@ -36,8 +37,9 @@ export interface QueueOptions extends MonitorOptions {
 
 export interface WorkerOptions extends MonitorOptions {
   /**
-   * Identifies the worker over restarts: a UUID or any text that no other worker of the queue has. Default: a new one
-   * each time. Then a worker that was killed shows as lost, next to the one that replaces it.
+   * Identifies the worker over restarts: a UUID, or any text that no other worker of the queue has. Default: its machine
+   * and its number there, which a restarted worker gets again. Where that is not known (see `claimSlot`), each start is a
+   * new worker, and one that was killed shows as lost next to its successor.
    */
   workerId?: string
 }
@@ -127,7 +129,8 @@ function waitsSince(job: JobLike): number {
 export function watchWorker(worker: WorkerLike, options: WorkerOptions = {}): Watch {
   // Only the newest state counts: one report is in flight, and one waits.
   const sender = new ReportSender(worker.name, options, 'workers', 1)
-  const workerId = options.workerId === undefined ? makeUuid() : toUuid(`worker:${options.workerId}`, options.workerId)
+  let workerId = options.workerId === undefined ? undefined : toUuid(`worker:${options.workerId}`, options.workerId)
+  let slot: Slot | undefined
   const active = new Map<string, string>()
   let sequence = 0
   let status: 'running' | 'stopped' = 'running'
@@ -135,6 +138,7 @@ export function watchWorker(worker: WorkerLike, options: WorkerOptions = {}): Wa
   let hasChanged = false
 
   function report(): void {
+    if (workerId === undefined) return
     // Above every number of an earlier process with this ID, as long as the clock is not set back.
     sequence = Math.max(sequence + 1, Date.now() * 1000)
     // The newest job: each job is reported at least once, even if others still run.
@@ -174,19 +178,29 @@ export function watchWorker(worker: WorkerLike, options: WorkerOptions = {}): Wa
     change()
   }
 
+  async function identify(): Promise<void> {
+    if (workerId !== undefined) return change()
+    slot = await claimSlot(sender.address)
+    workerId = slot === undefined ? makeUuid() : toUuid(`worker:${slot.name}`)
+    change()
+  }
+
   let alive: ReturnType<typeof setInterval> | undefined
+  let identified: Promise<void> | undefined
   const listeners = { active: begin, completed: end, failed: end, closed: stop }
   if (sender.isEnabled) {
     for (const [event, listener] of Object.entries(listeners)) worker.on(event as never, listener as never)
-    change()
+    identified = identify()
     alive = setInterval(report, ALIVE_MS)
     unref(alive)
   }
   return {
     close: async (timeoutMs = 5000) => {
       for (const [event, listener] of Object.entries(listeners)) worker.off(event as never, listener as never)
+      await identified
       if (status !== 'stopped') stop()
       await sender.close(timeoutMs)
+      slot?.release()
     },
   }
 }

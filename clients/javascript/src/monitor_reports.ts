@@ -83,6 +83,11 @@ export class ReportSender {
     return this.monitor !== undefined
   }
 
+  /** Where reports go, without the key; empty without a monitor. */
+  get address(): string {
+    return this.monitor === undefined ? '' : `${this.monitor.api}/v1/queues/${this.monitor.number}/${this.resource}`
+  }
+
   add(report: Report): void {
     if (this.monitor === undefined || this.ended.signal.aborted) return
     // The first report may be in flight.
@@ -124,8 +129,7 @@ export class ReportSender {
     unref(timer)
     this.ended.signal.addEventListener('abort', abort)
     try {
-      const address = `${monitor.api}/v1/queues/${monitor.number}/${this.resource}`
-      const response = await (this.options.fetch ?? fetch)(address, {
+      const response = await (this.options.fetch ?? fetch)(this.address, {
         method: 'POST',
         headers: { Authorization: `Bearer ${monitor.key}`, 'Content-Type': 'application/json' },
         body: JSON.stringify(report),

@@ -89,6 +89,20 @@ test('a worker reports its newest state under growing numbers', async () => {
   assert.ok(later.reports[0].sequence > numbers.at(-1))
 })
 
+test('a worker without a name gets the number of the one before it', async () => {
+  const { fetch, reports } = recorder()
+  const start = () => watchWorker(new FakeWorker(), { ...MONITOR, fetch })
+  const before = start()
+  const other = start()
+  await before.close()
+  const after = start()
+  await Promise.all([after.close(), other.close()])
+  const ids = reports.map((report) => report.worker_id)
+  const isKnown = process.platform === 'linux' && Number(process.versions.node.split('.')[0]) >= 20
+  assert.equal(new Set(ids).size, isKnown ? 2 : 3)
+  assert.equal(ids.filter((id) => id === ids[0]).length, isKnown ? 4 : 2)
+})
+
 test('what cannot be reported is told once and breaks nothing', async () => {
   const cases = [
     [{ ...MONITOR, monitor: 'phr_mon_x' }, [], /NUMBER:KEY/],

@@ -127,7 +127,7 @@ def test_the_figures_of_a_queue(app: Path, figures: Figures) -> None:
 _WORKER = """
     const queue = new Queue(name, { connection })
     const worker = new Worker(name, () => new Promise((resolve) => process.stdin.once('data', resolve)), { connection })
-    const watch = watchWorker(worker, { workerId: process.argv[2] || WORKER_ID })
+    const watch = watchWorker(worker)
     await worker.waitUntilReady()
     await queue.add('job', {})
     process.once('SIGTERM', async () => {
@@ -139,7 +139,7 @@ _WORKER = """
 
 
 def test_a_worker_is_busy_and_idle_and_stops(app: Path, figures: Figures) -> None:
-    with running(app, "worker.mjs", _WORKER.replace("WORKER_ID", "undefined"), figures) as process:
+    with running(app, "worker.mjs", _WORKER, figures) as process:
         wait_until(lambda: figures.statuses() == ["busy"])
         (worker,) = figures.show()["worker_list"]
         assert worker["job_id"]
@@ -153,9 +153,8 @@ def test_a_worker_is_busy_and_idle_and_stops(app: Path, figures: Figures) -> Non
 
 
 def test_a_killed_worker_shows_as_lost_until_it_starts_again(app: Path, figures: Figures) -> None:
-    """The restarted worker has the same ID: its numbers continue above those of the killed process."""
-    source = _WORKER.replace("WORKER_ID", "'mail-1'")
-    with running(app, "worker.mjs", source, figures) as process:
+    """The restarted worker gets the same ID: its numbers continue above those of the killed process."""
+    with running(app, "worker.mjs", _WORKER, figures) as process:
         wait_until(lambda: figures.statuses() == ["busy"])
         process.kill()
         process.wait()
@@ -163,7 +162,7 @@ def test_a_killed_worker_shows_as_lost_until_it_starts_again(app: Path, figures:
     _let_five_minutes_pass(figures.platform, figures.id)
     wait_until(lambda: figures.statuses() == ["lost"])
     assert figures.show()["workers"] == {"idle": 0, "busy": 0, "stopped": 0, "lost": 1}
-    with running(app, "worker.mjs", source, figures):
+    with running(app, "worker.mjs", _WORKER, figures):
         wait_until(lambda: figures.statuses() == ["busy"])
         (again,) = figures.show()["worker_list"]
         assert again["worker_id"] == killed["worker_id"]
