@@ -14,7 +14,7 @@ export interface Slot {
 
 /**
  * Claim the lowest number of this name that no other worker on this machine holds. Return undefined where that cannot be
- * known: outside of Linux, and before Node.js 20.
+ * known: outside of Linux, and with a Node.js that has no abstract sockets (before 20).
  *
  * A number is an abstract socket that nobody connects to: the system closes it when the process ends, however it ends.
  */
