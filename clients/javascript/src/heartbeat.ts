@@ -24,6 +24,8 @@ export interface HeartbeatRun {
   success(output?: string): Promise<void>
   /** An error is kept as its stack. */
   fail(output?: unknown): Promise<void>
+  /** Send a text, which the heartbeat keeps, while the job runs. */
+  log(text: string): Promise<void>
   /** Report an exit status, 0 to 255: 0 is a success. */
   exit(status: number, output?: string): Promise<void>
 }
@@ -72,15 +74,16 @@ function startRun(pinger: Pinger): HeartbeatRun {
   const rid = makeUuid()
   // The job does not wait for this ping; its result does, so that the pings arrive in order.
   const started = pinger.ping('start', rid)
-  const finish = async (action: string, output?: string): Promise<void> => {
+  const report = async (action: string, output?: string): Promise<void> => {
     await started
     await pinger.ping(action, rid, output)
   }
   return {
     rid,
-    success: (output) => finish('', output),
-    fail: (output) => finish('fail', typeof output === 'string' || output === undefined ? output : describeStack(output)),
-    exit: (status, output) => finish(String(Math.min(255, Math.max(0, Math.trunc(status)))), output),
+    log: (text) => report('log', text),
+    success: (output) => report('', output),
+    fail: (output) => report('fail', typeof output === 'string' || output === undefined ? output : describeStack(output)),
+    exit: (status, output) => report(String(Math.min(255, Math.max(0, Math.trunc(status)))), output),
   }
 }
 

@@ -3,6 +3,7 @@
 import * as modules from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { beforeEnd } from './end_signals.js'
 import { readResourceAttributes, readVariable, splitUrl } from './settings.js'
 
 export interface OpenTelemetryOptions {
@@ -48,7 +49,7 @@ export function setupOpenTelemetry(options: OpenTelemetryOptions = {}): OpenTele
   sdk.start()
   const shutdown = once(() => sdk.shutdown())
   process.once('beforeExit', () => void shutdown().catch(() => {}))
-  endAtSignal('SIGTERM', shutdown)
+  beforeEnd(shutdown)
   return { shutdown }
 }
 
@@ -138,18 +139,4 @@ function instrumentImports(require: NodeJS.Require): void {
 function once(run: () => Promise<void>): () => Promise<void> {
   let running: Promise<void> | undefined
   return () => (running ??= run())
-}
-
-function endAtSignal(signal: NodeJS.Signals, shutdown: () => Promise<void>): void {
-  const end = (): void => {
-    // A handler of the application decides itself when the process ends.
-    const isAlone = process.listenerCount(signal) === 1
-    void shutdown()
-      .catch(() => {})
-      .then(() => {
-        process.off(signal, end)
-        if (isAlone) process.kill(process.pid, signal)
-      })
-  }
-  process.on(signal, end)
 }

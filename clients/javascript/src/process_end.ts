@@ -4,8 +4,7 @@ import { spawnSync } from 'node:child_process'
 import type { Batch } from './batches.js'
 import { joinEvents } from './batches.js'
 import type { Client } from './client.js'
-
-const SIGNALS = ['SIGTERM', 'SIGINT'] as const
+import { beforeEnd } from './end_signals.js'
 
 // `exit` allows no asynchronous work, so another process sends what is left. It gets the key over its standard input:
 // arguments and environments of processes can be read by others.
@@ -42,15 +41,8 @@ export function flushOnExit(client: Client): void {
       hasGivenUp = !isDone
     })
   }
-  const atSignal = (signal: NodeJS.Signals): void => {
-    // A handler of the application decides itself when the process ends.
-    const isAlone = process.listenerCount(signal) === 1
-    void client.flush(exitTimeoutMs).then((isDone) => {
-      hasGivenUp ||= !isDone && isAlone
-      if (!isAlone) return
-      process.off(signal, atSignal)
-      process.kill(process.pid, signal)
-    })
+  const atSignal = async (): Promise<void> => {
+    hasGivenUp = !(await client.flush(exitTimeoutMs))
   }
   const atExit = (): void => {
     if (hasGivenUp) return
@@ -59,10 +51,10 @@ export function flushOnExit(client: Client): void {
   }
 
   process.on('beforeExit', atBeforeExit).on('exit', atExit)
-  for (const signal of SIGNALS) process.on(signal, atSignal)
+  const forgetSignals = beforeEnd(atSignal)
   client.onClose(() => {
     process.off('beforeExit', atBeforeExit).off('exit', atExit)
-    for (const signal of SIGNALS) process.off(signal, atSignal)
+    forgetSignals()
   })
 }
 

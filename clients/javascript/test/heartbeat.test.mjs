@@ -46,6 +46,15 @@ test('pings are repeated after passing faults only', async () => {
   assert.ok(!errors.join().includes('phr_prj_x'))
 })
 
+test('texts are sent while a run is open', async () => {
+  const { fetch, pings } = recorder()
+  const run = heartbeat(URL_WITH_QUERY, { fetch }).start()
+  await run.log('half done')
+  await run.success()
+  assert.deepEqual(actions(pings), ['/start', '/log', '/'])
+  assert.equal(pings[1].body, 'half done')
+})
+
 test('long output keeps its beginning and its end, within 10 KiB', async () => {
   const { fetch, pings } = recorder()
   await heartbeat(URL_WITH_QUERY, { fetch }).start().success(`begin ${'é'.repeat(20_000)} end`)

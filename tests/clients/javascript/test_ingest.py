@@ -242,6 +242,30 @@ def test_the_end_of_a_process_loses_nothing(
     assert [event["title"] for event in stored(platform, f"js-{name}")] == expected
 
 
+def test_a_signal_flushes_the_client_and_the_sdk_and_ends_the_process(
+    platform: PlatformProcess, app: Path
+) -> None:
+    """Both wait for the signal; neither takes the other for a handler of the application."""
+    (app / "app.mjs").write_text("""
+        import { setupOpenTelemetry } from 'pharos-client/opentelemetry'
+        import { init, log } from 'pharos-client'
+        import { trace } from '@opentelemetry/api'
+        setupOpenTelemetry({ serviceName: 'js-both', instrumentations: [] })
+        init()
+        trace.getTracer('shop').startActiveSpan('order', (span) => {
+          log.info('placed')
+          span.end()
+        })
+        setInterval(() => {}, 1000)
+        process.kill(process.pid, 'SIGTERM')
+    """)
+    done = run_node(app, "app.mjs", **variables(platform))
+    assert done.returncode == -signal.SIGTERM, done.stderr
+    (event,) = stored(platform, "js-both")
+    spans = platform.query("SELECT TraceId, SpanName FROM pharos.otel_traces WHERE ServiceName = 'js-both'")
+    assert spans == [{"TraceId": event["trace_id"], "SpanName": "order"}]
+
+
 def test_the_end_of_a_process_waits_a_limited_time_for_the_platform(app: Path) -> None:
     """Nothing listens: the process still ends, with its own status."""
     (app / "app.mjs").write_text("""
