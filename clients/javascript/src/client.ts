@@ -57,6 +57,7 @@ export class Client {
       const wanted = this.options.beforeSend ? this.options.beforeSend(this.complete(event)) : this.complete(event)
       if (wanted !== null && wanted !== undefined) this.add(wanted)
     } catch (error) {
+      this.sender.counts.invalid += 1
       this.report({ kind: 'dropped', message: `An event could not be read: ${String(error)}` })
     }
   }

@@ -14,7 +14,7 @@ export interface Counts {
   queueFull: number
   /** Larger than an event may be, also when shortened. */
   tooLarge: number
-  /** Named as invalid by the platform. */
+  /** Named as invalid by the platform, or unreadable: `beforeSend` has thrown. */
   invalid: number
   /** In a batch that the platform has refused. */
   refused: number
@@ -41,6 +41,8 @@ export class Sender {
   private running: Promise<void> | undefined
   private readonly ended = new AbortController()
   private nextBatch = 1
+  /** Events that left the queue for good since the start. */
+  private settled = 0
   private readonly prefix = makeUuid()
   private readonly watchers = new Set<() => void>()
   private readonly send: typeof fetch
@@ -57,12 +59,6 @@ export class Sender {
   /** Events that the platform has not answered for. */
   get waiting(): number {
     return this.queue.count + this.work.reduce((sum, batch) => sum + batch.events.length, 0)
-  }
-
-  /** Events that left the queue for good since the start. */
-  private get settled(): number {
-    const { stored, invalid, refused, unsent, tooLarge } = this.counts
-    return stored + invalid + refused + unsent + tooLarge
   }
 
   /** Send all that waits. Does nothing while that is in progress. */
@@ -98,6 +94,7 @@ export class Sender {
   end(): void {
     this.ended.abort()
     this.counts.unsent += this.waiting
+    this.settled += this.waiting
     this.work = []
     this.queue.take(Infinity, Infinity)
     this.tellWatchers()
@@ -131,6 +128,7 @@ export class Sender {
       if (this.work.length === 0) this.work.push(batch)
       const rest = await this.deliver(batch)
       if (this.ended.signal.aborted) return
+      this.settled += batch.events.length - rest.reduce((sum, part) => sum + part.events.length, 0)
       this.work.splice(0, 1, ...rest)
       this.tellWatchers()
     }

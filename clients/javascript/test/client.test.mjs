@@ -153,6 +153,29 @@ test('beforeSend changes and drops events, and may fail', async () => {
   await client.close()
   assert.deepEqual(requests[0].batch.events.map((event) => event.title), ['A'])
   assert.deepEqual(problems.map((problem) => problem.kind), ['dropped'])
+  assert.deepEqual([client.stats().stored, client.stats().invalid], [1, 1])
+})
+
+test('flush waits for what was queued before it, whatever is dropped meanwhile', async () => {
+  let answer
+  const fetch = () => new Promise((resolve) => (answer = resolve))
+  const beforeSend = (event) => {
+    if (event.title === 'broken') throw new Error('no')
+    return event
+  }
+  const client = new Client({ ...KEY, fetch, beforeSend, onError: () => {} })
+  client.log.info('a')
+  const flushed = client.flush(60_000)
+  client.log.info('broken')
+  client.log.info('later')
+  let isDone = false
+  void flushed.then(() => (isDone = true))
+  while (answer === undefined) await new Promise((resolve) => setImmediate(resolve))
+  assert.equal(isDone, false)
+  answer(new Response('', { status: 202 }))
+  assert.equal(await flushed, true)
+  assert.equal(client.stats().stored, 1)
+  await client.close(1)
 })
 
 test('console output is captured on request, printed as before, and restored', async () => {
