@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.engines import EngineMissing, skip_if_missing
-from tests.support.guide_blocks import read_guide, run_script
+from tests.support.guide_blocks import GUIDES, read_guide, run_script
 from tests.support.javascript_client import JavascriptClient, node_environment, run_node
 from tests.support.platform_process import PlatformProcess, platform_process
 
@@ -136,6 +136,21 @@ def test_the_unmodified_sdk_for_javascript(
     found = telemetry(platform, "js-shop")
     assert found["traces"] == {"GET"} and found["logs"] == {"order placed"}
     assert {"http.server.request.duration", "http.client.request.duration"} <= found["metrics"]
+    # The same application in ESM, with the option that the guide names.
+    loader = "--experimental-loader @opentelemetry/instrumentation/hook.mjs"
+    files, script = read_guide("opentelemetry.md", "JavaScript")
+    assert loader in (GUIDES / "opentelemetry.md").read_text()
+    module = files["shop.js"].replace("const http = require('node:http')", "import http from 'node:http'")
+    module = module.replace(
+        "const logger = require('pino')()", "import pino from 'pino'\nconst logger = pino()"
+    )
+    client.write_app(app, {"shop.mjs": module})
+    run_script(
+        app, script.replace("js-shop", "esm-shop").replace("shop.js\n", f"{loader} shop.mjs\n"), variables
+    )
+    of_module = telemetry(platform, "esm-shop")
+    # How often the runtime collects garbage, and thus which of its metrics there are, differs.
+    assert (of_module["traces"], of_module["logs"]) == (found["traces"], found["logs"])
     printed = run_guide(client, app, "opentelemetry.md", "Find it again", variables)
     assert "js-shop" in printed and "http.server.request.duration" in printed
 

@@ -157,9 +157,9 @@ def test_an_outage_loses_and_doubles_nothing(client: JavascriptClient, tmp_path:
     (app / "app.mjs").write_text("""
         import readline from 'node:readline'
         import { init, log, close } from 'pharos-client'
-        const client = init({ service: 'js-outage', maxBatchEvents: 7, retryFirstMs: 20 })
+        const client = init({ service: 'js-outage', maxBatchEvents: 20, retryFirstMs: 20, maxQueueEvents: 1_000_000 })
         let made = 0
-        const timer = setInterval(() => log.info(`event ${made++}`), 1)
+        const timer = setInterval(() => log.info(`event ${made++}`), 4)
         const lines = readline.createInterface({ input: process.stdin })
         for await (const line of lines) {
           if (line === 'end') break
