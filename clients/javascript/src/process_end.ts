@@ -41,9 +41,6 @@ export function flushOnExit(client: Client): void {
       hasGivenUp = !isDone
     })
   }
-  const atSignal = async (): Promise<void> => {
-    hasGivenUp = !(await client.flush(exitTimeoutMs))
-  }
   const atExit = (): void => {
     if (hasGivenUp) return
     const left = client.unsentBatches()
@@ -51,7 +48,7 @@ export function flushOnExit(client: Client): void {
   }
 
   process.on('beforeExit', atBeforeExit).on('exit', atExit)
-  const forgetSignals = beforeEnd(atSignal)
+  const forgetSignals = beforeEnd(() => client.flush(exitTimeoutMs))
   client.onClose(() => {
     process.off('beforeExit', atBeforeExit).off('exit', atExit)
     forgetSignals()
