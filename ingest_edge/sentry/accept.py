@@ -1,0 +1,109 @@
+"""Accept envelopes of Sentry's SDKs: from the request to a durable 200.
+
+Keys may be a part of the URL, so no path and no query may reach a log or a response.
+"""
+
+import re
+from dataclasses import dataclass, field, replace
+
+from aiohttp import hdrs, web
+
+from ingest_edge.authenticate import authenticate
+from ingest_edge.intake import Intake, LogEntry, now_ms
+from ingest_edge.limits import Limits
+from ingest_edge.sentry.answers import accepted_response, preflight_response
+from ingest_edge.sentry.convert import Converted, Record, convert_envelope
+from ingest_edge.sentry.dropped import DroppedItems
+from ingest_edge.sentry.dsn_key import find_key, find_key_in_envelope
+from ingest_edge.sentry.envelope import Envelope, Item, read_envelope, read_header
+from pipeline_contracts import topics
+from pipeline_contracts.client_address import ClientAddresses, network_of
+from pipeline_contracts.credentials import CredentialKind
+from pipeline_contracts.errors import InvalidCredential, MethodNotAllowed
+from pipeline_contracts.identifiers import receipt_name
+from pipeline_contracts.otlp.records import OtlpMeta, encode_otlp_meta
+from pipeline_contracts.records import BatchMeta, encode_meta
+from storage_backends.key_directory.interface import KeyEntry
+
+SENTRY = "/api/{project}/envelope"
+PATHS = re.compile(r"/api/[0-9]{1,20}/(envelope|store)/?")
+"""The number is that of the DSN. SDKs insist on digits; the key alone names the environment."""
+ALLOW = "POST, OPTIONS"
+
+# Of a body without a key before it. Tunnels send what browsers send.
+_ANONYMOUS_BYTES = 1024 * 1024
+_NO_KEY = "The request names no key. The DSN is https://INGEST_KEY@HOST/1; `pharos key create` prints it for a new key."
+
+
+@dataclass(slots=True)
+class AcceptSentry:
+    """The handler of `OPTIONS` and `POST /api/{number}/envelope/` and `…/store/`."""
+
+    intake: Intake
+    dropped: DroppedItems
+    addresses: ClientAddresses
+    _anonymous_limits: Limits = field(init=False)
+
+    def __post_init__(self) -> None:
+        limits = self.intake.limits
+        self._anonymous_limits = replace(
+            limits,
+            body_bytes=min(limits.body_bytes, _ANONYMOUS_BYTES),
+            decompressed_bytes=min(limits.decompressed_bytes, _ANONYMOUS_BYTES),
+        )
+
+    async def accept(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Store everything of an envelope that is kept, and respond once it is durable."""
+        if request.method == "OPTIONS":
+            return preflight_response()
+        if request.method != "POST":
+            raise MethodNotAllowed("Sentry's SDKs send POST here.", headers={hdrs.ALLOW: ALLOW})
+        received_ms = now_ms()
+        is_envelope = request.path.rstrip("/").endswith("/envelope")
+        secret = find_key(request)
+        if secret is not None:
+            key = await self._authenticate(secret, received_ms)
+            lease = self.intake.budgets.telemetry.lease(key.account_id)
+            limits = self.intake.limits
+        elif not is_envelope:
+            raise InvalidCredential(_NO_KEY)
+        else:
+            # Only the envelope names the key: until it is read, the bytes count for the sender's network.
+            forwarded = ",".join(request.headers.getall(hdrs.X_FORWARDED_FOR, ())) or None
+            address = self.addresses.find(request.remote, forwarded)
+            lease = self.intake.budgets.collect.lease(network_of(address))
+            limits = self._anonymous_limits
+        try:
+            body = await self.intake.read(request, limits, lease, brotli=True)
+            if secret is None:
+                key = await self._authenticate(find_key_in_envelope(read_header(body)), received_ms)
+            envelope = read_envelope(body) if is_envelope else Envelope({}, [Item("event", {}, body)])
+            converted = convert_envelope(envelope, self.intake.limits)
+            return await self._store(key, converted, received_ms)
+        finally:
+            lease.release()
+
+    async def _authenticate(self, secret: str | None, received_ms: int) -> KeyEntry:
+        if secret is None:
+            raise InvalidCredential(_NO_KEY)
+        return await authenticate(
+            f"Bearer {secret}", CredentialKind.INGEST_KEY, self.intake.directory, received_ms
+        )
+
+    async def _store(self, key: KeyEntry, converted: Converted, received_ms: int) -> web.StreamResponse:
+        entries = [_make_entry(key, record, received_ms) for record in converted.records]
+        # An envelope of which nothing is kept takes a token too: it costs the edge as much as any other.
+        headers = await self.intake.store_all(key, converted.count, entries)
+        self.dropped.count(key, converted.dropped)
+        return accepted_response(converted.event_id, headers)
+
+
+def _make_entry(key: KeyEntry, record: Record, received_ms: int) -> LogEntry:
+    owner = (key.account_id, key.project_id, key.environment_id)
+    if record.topic == topics.TELEMETRY:
+        meta = encode_meta(BatchMeta(*owner, received_ms, record.count, record.identity))
+    else:
+        meta = encode_otlp_meta(OtlpMeta(*owner, received_ms, record.count, batch_id=record.identity))
+    # One partition takes all records of an identity, in order: its consumer knows which one came first.
+    name = receipt_name(key.environment_id, record.identity)
+    return LogEntry(record.topic, name.encode(), meta, record.body)
