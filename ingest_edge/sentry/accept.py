@@ -18,7 +18,7 @@ from ingest_edge.sentry.dsn_key import find_key, find_key_in_envelope
 from ingest_edge.sentry.envelope import Envelope, Item, read_envelope, read_header
 from pipeline_contracts import topics
 from pipeline_contracts.client_address import ClientAddresses, network_of
-from pipeline_contracts.credentials import CredentialKind
+from pipeline_contracts.credentials import CREDENTIAL_LENGTH, CredentialKind
 from pipeline_contracts.errors import InvalidCredential, MethodNotAllowed
 from pipeline_contracts.identifiers import receipt_name
 from pipeline_contracts.otlp.records import OtlpMeta, encode_otlp_meta
@@ -32,6 +32,8 @@ ALLOW = "POST, OPTIONS"
 
 # Of a body without a key before it. Tunnels send what browsers send.
 _ANONYMOUS_BYTES = 1024 * 1024
+# As long as a key, because envelopes give the lengths of their items.
+_MASKED_KEY = CredentialKind.INGEST_KEY.encode().ljust(CREDENTIAL_LENGTH, b"*")
 _NO_KEY = "The request names no key. The DSN is https://INGEST_KEY@HOST/1; `pharos key create` prints it for a new key."
 
 
@@ -76,7 +78,11 @@ class AcceptSentry:
         try:
             body = await self.intake.read(request, limits, lease, brotli=True)
             if secret is None:
-                key = await self._authenticate(find_key_in_envelope(read_header(body)), received_ms)
+                secret = find_key_in_envelope(read_header(body))
+                key = await self._authenticate(secret, received_ms)
+            if secret is not None:
+                # Applications that take the DSN as an argument send it with each event.
+                body = body.replace(secret.encode(), _MASKED_KEY)
             envelope = read_envelope(body) if is_envelope else Envelope({}, [Item("event", {}, body)])
             converted = convert_envelope(envelope, self.intake.limits)
             return await self._store(key, converted, received_ms)

@@ -87,6 +87,8 @@ def _standalone(span: dict[str, Any], sdk: Mapping[str, Any]) -> tuple[Source, d
 def _streamed(span: dict[str, Any], sdk: Mapping[str, Any]) -> tuple[Source, dict[str, Any]] | None:
     """Convert a span of the second version, which has typed attributes."""
     source, attributes = split_source(read_typed(span.get("attributes")), sdk, "")
+    # A list of fifty names, on each root span.
+    attributes.pop("sentry.sdk.integrations", None)
     op = as_text(attributes.get("sentry.op"))
     converted = _make_span(
         span,
@@ -98,6 +100,9 @@ def _streamed(span: dict[str, Any], sdk: Mapping[str, Any]) -> tuple[Source, dic
     )
     if converted is None:
         return None
+    reason = as_text(attributes.get("sentry.status.message"))
+    if reason and "message" in converted.get("status", {}):
+        converted["status"]["message"] = reason
     links = [link for each in as_list(span.get("links")) if (link := _link(as_dict(each))) is not None]
     if links:
         converted["links"] = links
