@@ -67,7 +67,9 @@ async def publish_changes(
 
 
 async def publish_keys(sessions: Sessions, directory: KeyDirectory, now: datetime) -> int:
-    """Publish every live key, every site and the name of every heartbeat, and return their number. Called at each start: the directory may be lost.
+    """Publish every live key, every site and every heartbeat's name, and return their number.
+
+    Called at each start: the directory may be lost.
 
     Raises `StorageUnavailable` and what the database raises.
     """

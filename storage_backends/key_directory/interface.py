@@ -29,7 +29,7 @@ class KeyEntry:
     expires_ms: int | None = None
     """Time of expiry, milliseconds since 1970; None: never."""
     monitor: str | None = None
-    """The monitor of a monitor key, a ping key or a name, `heartbeat/7` or `queue/3`; None for a key of an environment."""
+    """The monitor of a monitor key, a ping key or a name, `heartbeat/7` or `queue/3`; None for other keys."""
     site: SiteEntry | None = None
     """The site of a tracker ID; None for a key."""
     may_create: bool = False
