@@ -166,6 +166,7 @@ async def create_heartbeat(
     key, secret = await add_monitor_key(at.session, found, None, at.actor, at.now)
     ping_key = await add_ping_key(at.session, found, at.sealing_keys, at.actor, at.now)
     at.publish_after_commit([key.digest, ping_key.row.digest])
+    at.publish_names_after_commit(found.environment.public_id, found.monitor.name)
     return {
         **describe_heartbeat(found),
         "key": describe_new_monitor_key(key, secret, at.now),
@@ -189,7 +190,11 @@ async def update_heartbeat(
     """
     await _lock_and_check(at)
     changes = HeartbeatChanges(**msgspec.structs.asdict(body))
+    former_name = at.found.monitor.name
     await manage_heartbeats.update_heartbeat(at.session, at.found, changes, at.actor, at.now)
+    if body.name is not None:
+        # Also for the name that it has already: the edges may not have been informed the first time.
+        at.publish_names_after_commit(at.found.environment.public_id, former_name, at.found.monitor.name)
     return describe_heartbeat(at.found)
 
 
@@ -202,6 +207,7 @@ async def delete_heartbeat(at: _Change) -> RemovedMonitor:
     await _lock_and_check(at)
     digests = await manage_heartbeats.delete_heartbeat(at.session, at.found, at.actor, at.now)
     at.revoke_after_commit(digests)
+    at.publish_names_after_commit(at.found.environment.public_id, at.found.monitor.name)
     return describe_removed(at.found, len(digests))
 
 

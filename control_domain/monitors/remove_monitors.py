@@ -31,6 +31,8 @@ class RemovedMonitors:
     count: int
     digests: Sequence[bytes]
     """Digests of the keys, for the edges to drop after the commit."""
+    names: Sequence[str] = ()
+    """The names of the removed heartbeats."""
 
 
 async def remove_heartbeat(session: AsyncSession, heartbeat: Heartbeat, now: datetime) -> Sequence[bytes]:
@@ -100,9 +102,10 @@ async def _remove(
     for column in referring_columns:
         await session.execute(_without_synchronization(delete(column.class_).where(column.in_(mine))))
     removed = await session.execute(
-        _without_synchronization(delete(table).where(condition).returning(table.id))
+        _without_synchronization(delete(table).where(condition).returning(table.name))
     )
-    return RemovedMonitors(len(removed.all()), digests)
+    names = removed.scalars().all()
+    return RemovedMonitors(len(names), digests, names)
 
 
 def _without_synchronization(statement: Any) -> Any:

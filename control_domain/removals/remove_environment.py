@@ -25,6 +25,7 @@ from control_domain.tables.variables import ProtectedVariable, VariableChange, V
 from control_domain.tables.webhooks import ClosingPreview, WaitingPush
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
 from pipeline_contracts.errors import DeployRunning
+from pipeline_contracts.heartbeat_names import digest_heartbeat_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,10 @@ async def _remove_monitors_and_keys(
     ingest_keys = delete(IngestKey).where(IngestKey.environment_id == environment.id)
     found = await session.execute(ingest_keys.returning(IngestKey.digest))
     digests = [*found.scalars(), *(digest for removed in monitors.values() for digest in removed.digests)]
-    return digests, {"keys": len(digests), **{name: removed.count for name, removed in monitors.items()}}
+    counts = {"keys": len(digests), **{name: removed.count for name, removed in monitors.items()}}
+    # No environment gets this public ID again, so none of these names becomes valid again.
+    names = monitors["heartbeats"].names
+    return [*digests, *(digest_heartbeat_name(environment.public_id, name) for name in names)], counts
 
 
 def _deploy_deletes(environment_id: int) -> list[Any]:

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 
 from control_domain import published_keys
+from control_domain.monitors.names import live_heartbeat_names
 from control_domain.monitors.operations import live_monitor_keys
 from control_domain.projects.operations import live_ingest_keys
 from control_domain.sites.operations import live_sites
@@ -47,6 +48,7 @@ async def _live(api: Api) -> dict[bytes, KeyEntry]:
             *await live_ingest_keys(session, now),
             *await live_monitor_keys(session, now),
             *await live_sites(session),
+            *await live_heartbeat_names(session),
         ]
     return {entry.digest: entry for entry in entries}
 
