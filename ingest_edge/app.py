@@ -27,6 +27,7 @@ from ingest_edge.otlp.accept import OTLP, AcceptOtlp
 from ingest_edge.otlp.status import status_response
 from ingest_edge.responses import REQUEST_ID, SERVER, problem_response
 from ingest_edge.sentry.accept import ALLOW, PATHS, SENTRY, AcceptSentry
+from ingest_edge.sentry.accept_cron import CRON, CRON_ALLOW, CRON_PATHS, AcceptCron
 from ingest_edge.sentry.answers import problem_response as sentry_problem_response
 from ingest_edge.tracker_files import TRACKER_FILES, serve_tracker
 from pipeline_contracts.errors import MethodNotAllowed, MethodNotImplemented, NotFound, Problem
@@ -191,6 +192,8 @@ def build_edge(
         edge.add_prefix(COLLECT, "", collect.accept, allow="POST, OPTIONS")
     if sentry is not None:
         edge.add_pattern(SENTRY, PATHS, sentry.accept, sentry_problem_response, allow=ALLOW)
+        cron = AcceptCron(intake)
+        edge.add_pattern(CRON, CRON_PATHS, cron.accept, sentry_problem_response, allow=CRON_ALLOW)
     edge.add_prefix(PINGS, "", AcceptPings(intake).accept, allow="GET, HEAD, POST")
     for name in TRACKER_FILES:
         for root in ("/tracker/", "/api/tracker/"):

@@ -114,15 +114,16 @@ class Intake:
         self.metrics.events_accepted += records
         return headers
 
-    async def store_all(
-        self, key: KeyEntry, records: int, entries: Sequence["LogEntry"]
-    ) -> Mapping[str, str]:
-        """Like `store`, for several records of the log, or none: they take the tokens of `records`, and at least one.
+    async def store_all(self, key: KeyEntry, tokens: int, entries: Sequence["LogEntry"]) -> Mapping[str, str]:
+        """Take so many of the account's tokens, append the durable records, and return the headers with the remaining
+        quota. The caller counts the records in the metrics.
 
-        If it raises, some of the entries may be stored: the consumers must know each by an identity of its own.
+        If it raises, some of the entries may be stored: the consumers must know each by an identity of its own. Raises
+        `RateLimited`, `PayloadTooLarge` and `Unavailable`.
         """
-        tokens = max(records, 1)
-        headers = await self.admission.take(key.account_id, tokens, key.limit)
+        headers: Mapping[str, str] = {}
+        if tokens:
+            headers = await self.admission.take(key.account_id, tokens, key.limit)
         try:
             appended = await asyncio.gather(
                 *(self.append(*entry) for entry in entries), return_exceptions=True
@@ -133,7 +134,6 @@ class Intake:
         except Problem:
             self.admission.refund(key.account_id, tokens)
             raise
-        self.metrics.events_accepted += records
         return headers
 
     def store_now(

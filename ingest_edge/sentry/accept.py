@@ -12,6 +12,7 @@ from ingest_edge.authenticate import authenticate
 from ingest_edge.intake import Intake, LogEntry, now_ms
 from ingest_edge.limits import Limits
 from ingest_edge.sentry.answers import accepted_response, preflight_response
+from ingest_edge.sentry.check_ins import make_signal
 from ingest_edge.sentry.convert import Converted, Record, convert_envelope
 from ingest_edge.sentry.dropped import DroppedItems
 from ingest_edge.sentry.dsn_key import find_key, find_key_in_envelope
@@ -98,8 +99,16 @@ class AcceptSentry:
 
     async def _store(self, key: KeyEntry, converted: Converted, received_ms: int) -> web.StreamResponse:
         entries = [_make_entry(key, record, received_ms) for record in converted.records]
-        # An envelope of which nothing is kept takes a token too: it costs the edge as much as any other.
-        headers = await self.intake.store_all(key, converted.count, entries)
+        found = [await make_signal(self.intake, key, each, received_ms) for each in converted.check_ins]
+        signals = [signal for signal in found if signal is not None]
+        if missing := len(found) - len(signals):
+            converted.dropped["check_in", "no_heartbeat"] += missing
+        # An envelope of which nothing is kept takes a token too: it costs the edge as much as any other. Check-ins take
+        # none, like all signals of heartbeats.
+        tokens = converted.count or (0 if signals else 1)
+        headers = await self.intake.store_all(key, tokens, [*entries, *signals])
+        self.intake.metrics.events_accepted += converted.count
+        self.intake.metrics.signals_accepted += len(signals)
         self.dropped.count(key, converted.dropped)
         return accepted_response(converted.event_id, headers)
 

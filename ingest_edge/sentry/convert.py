@@ -13,6 +13,7 @@ from typing import Any, Literal
 import orjson
 
 from ingest_edge.limits import Limits
+from ingest_edge.sentry.check_ins import CheckIn, read_check_in
 from ingest_edge.sentry.envelope import Envelope, Item, read_json
 from ingest_edge.sentry.events import convert_event, id_of_event
 from ingest_edge.sentry.logs import convert_logs
@@ -26,13 +27,13 @@ ITEM_BYTES = 2 * 2**20
 MAX_RECORDS = 10_000
 """Most spans and log records of one envelope."""
 
-DropReason = Literal["not_kept", "invalid", "too_large"]
+DropReason = Literal["not_kept", "invalid", "too_large", "no_heartbeat"]
 
-_KEPT = frozenset({"event", "transaction", "span", "log"})
+_KEPT = frozenset({"event", "transaction", "span", "log", "check_in"})
 # Items that are known and not kept. Others are counted as `unknown`, so that no sender invents names without end.
 _NOT_KEPT = frozenset(
     {
-        *("attachment", "check_in", "client_report", "feedback", "form_data", "metric_buckets", "nel"),
+        *("attachment", "client_report", "feedback", "form_data", "metric_buckets", "nel"),
         *("otel_log", "otel_span", "profile", "profile_chunk", "raw_security", "replay_event"),
         *("replay_recording", "replay_video", "security", "session", "sessions", "statsd", "trace_metric"),
         *("unreal_report", "user_report"),
@@ -58,6 +59,7 @@ class Converted:
 
     event_id: str = ""
     records: list[Record] = field(default_factory=list)
+    check_ins: list[CheckIn] = field(default_factory=list)
     dropped: Counter[tuple[str, DropReason]] = field(default_factory=Counter)
     """Items, spans and log records that are not kept, by type of item and reason."""
 
@@ -85,6 +87,8 @@ def convert_envelope(envelope: Envelope, limits: Limits) -> Converted:
                 spans.add(convert_span(content, sdk), item, result, limits)
             case "log":
                 logs.add(convert_logs(content, sdk), item, result, limits)
+            case "check_in":
+                _add_check_in(content, result)
             case "event" if content.get("type") != "transaction":
                 _add_event(item, content, envelope, limits, result)
             case _:
@@ -93,7 +97,7 @@ def convert_envelope(envelope: Envelope, limits: Limits) -> Converted:
     logs.append_to(result, f"sentry:logs:{logs.digest}")
     if result.count > MAX_RECORDS:
         raise PayloadTooLarge(f"The envelope has more than {MAX_RECORDS} spans and log records.")
-    if not result.records:
+    if not result.records and not result.check_ins:
         _refuse_broken(result.dropped)
     return result
 
@@ -186,6 +190,13 @@ def _spans() -> _Signal:
 
 def _logs() -> _Signal:
     return _Signal(topics.LOGS, ("resourceLogs", "scopeLogs", "logRecords"))
+
+
+def _add_check_in(content: dict[str, Any], result: Converted) -> None:
+    try:
+        result.check_ins.append(read_check_in(content))
+    except InvalidInput:
+        result.dropped["check_in", "invalid"] += 1
 
 
 def _add_event(

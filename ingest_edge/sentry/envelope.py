@@ -1,7 +1,7 @@
 """Split an envelope into its items.
 
-The format: https://develop.sentry.dev/sdk/data-model/envelopes/. A line of JSON is the envelope's header. Each item is a
-line of JSON, its header, and its payload: `length` bytes, or up to the next newline without `length`. Empty lines
+The format: https://develop.sentry.dev/sdk/data-model/envelopes/. A line of JSON is the envelope's header. Each item
+has a line of JSON as its header, and a payload: `length` bytes, or up to the next newline without `length`. Empty lines
 between items are ignored, as Sentry's own parser does.
 """
 

@@ -30,6 +30,8 @@ from ingest_edge.http_server import ServerLimits
 from ingest_edge.intake import Intake, now_ms
 from ingest_edge.limits import Limits
 from ingest_edge.metrics import EdgeMetrics
+from ingest_edge.sentry.accept import AcceptSentry
+from ingest_edge.sentry.dropped import DroppedItems
 from pipeline_contracts import topics
 from pipeline_contracts.client_address import ClientAddresses, parse_networks
 from pipeline_contracts.collected import Collected, CollectMeta, decode_collect_meta, decode_collected
@@ -87,6 +89,7 @@ class RunningEdge:
     dropped: DroppedEvents
     salts: FileSalts
     metrics: EdgeMetrics
+    sentry: AcceptSentry
     runner: web.ServerRunner
 
     def open_connections(self) -> int:
@@ -269,11 +272,14 @@ async def open_edge(
         dropped = DroppedEvents(log, now_ms)
         addresses = ClientAddresses(parse_networks(trusted_proxies))
         collect = AcceptCollect(intake, DailySalts(salts), addresses, countries, dropped, country_header)
+        sentry = AcceptSentry(intake, DroppedItems(log, now_ms), addresses)
+        metrics.sentry_dropped = sentry.dropped.total
         edge_app = build_edge(
             intake,
             readiness,
             receipt_key=RECEIPT_KEY,
             collect=collect,
+            sentry=sentry,
             protobuf=protobuf,
             accelerator=accelerator,
         )
@@ -297,6 +303,7 @@ async def open_edge(
             dropped=dropped,
             salts=salts,
             metrics=metrics,
+            sentry=sentry,
             runner=runner,
         )
         edge.key = await edge.issue_key(limit=rate)
