@@ -102,5 +102,5 @@ async def test_everything_that_the_sdk_sends_is_found(pipeline: OtlpPipeline, ap
         for row in await pipeline.rows("otel_metrics_sum")
         if row["MetricName"] == "pharos.sentry.dropped_items"
     }
-    assert dropped.pop(("check_in", "not_kept")) == 2.0
+    assert dropped.pop(("check_in", "no_heartbeat")) == 2.0
     assert set(dropped) <= {("session", "not_kept"), ("client_report", "not_kept")}
