@@ -11,6 +11,7 @@ from operator_cli.arguments import add_verbs, add_yes_argument, complete, confir
 from operator_cli.durations import format_utc_minute, parse_duration
 from operator_cli.errors import NoSuchName
 from operator_cli.messages import print_result
+from pipeline_contracts.sentry_dsn import make_sentry_dsn
 
 _VERBS = {
     "list": "list the keys of all environments, or of one, with their states",
@@ -60,7 +61,9 @@ def _run(arguments: argparse.Namespace) -> int:
             environment = resolve_environment(api, arguments.environment)
             body = {"expires_at": _expiry(arguments.expires)}
             created = api.post("environments", environment.id, "ingest-keys", body=body)
-            return print_result(arguments, created, lambda key: _show_created(environment, key), quiet="key")
+            return print_result(
+                arguments, created, lambda key: _show_created(api, environment, key), quiet="key"
+            )
     environment = _find_environment(api, arguments.environment, arguments.id)
     consequence = f"revoke key {arguments.id} of {environment.path}, and refuse what is sent with it"
     if not confirm(arguments, consequence):
@@ -134,6 +137,7 @@ def _minute(time: str | None) -> str | None:
     return None if time is None else format_utc_minute(time)
 
 
-def _show_created(environment: Environment, key: dict[str, Any]) -> None:
+def _show_created(api: Api, environment: Environment, key: dict[str, Any]) -> None:
     until = "" if key["expires_at"] is None else f" until {_minute(key['expires_at'])}"
     print(f"Key {key['id']} of {environment.path}{until}, shown this once:\n{key['key']}")
+    print(f"\nThe DSN of this key, for Sentry's SDKs:\n{make_sentry_dsn(api.target.base_url, key['key'])}")
