@@ -3,6 +3,7 @@
 Keys may be a part of the URL, so no path and no query may reach a log or a response.
 """
 
+import asyncio
 import re
 from dataclasses import dataclass, field, replace
 
@@ -31,6 +32,8 @@ PATHS = re.compile(r"/api/[0-9]{1,20}/(envelope|store)/?")
 """The number is that of the DSN. SDKs insist on digits; the key alone names the environment."""
 ALLOW = "POST, OPTIONS"
 
+# Size of an envelope up to which its conversion takes at most 15 ms.
+_INLINE_BYTES = 256 * 1024
 # Of a body without a key before it. Tunnels send what browsers send.
 _ANONYMOUS_BYTES = 1024 * 1024
 # As long as a key, because envelopes give the lengths of their items.
@@ -46,6 +49,7 @@ class AcceptSentry:
     dropped: DroppedItems
     addresses: ClientAddresses
     _anonymous_limits: Limits = field(init=False)
+    _conversions: asyncio.Semaphore = field(init=False, default_factory=lambda: asyncio.Semaphore(1))
 
     def __post_init__(self) -> None:
         limits = self.intake.limits
@@ -85,10 +89,17 @@ class AcceptSentry:
                 # Applications that take the DSN as an argument send it with each event.
                 body = body.replace(secret.encode(), _MASKED_KEY)
             envelope = read_envelope(body) if is_envelope else Envelope({}, [Item("event", {}, body)])
-            converted = convert_envelope(envelope, self.intake.limits)
+            converted = await self._convert(envelope, len(body))
             return await self._store(key, converted, received_ms)
         finally:
             lease.release()
+
+    async def _convert(self, envelope: Envelope, size: int) -> Converted:
+        if size <= _INLINE_BYTES:
+            return convert_envelope(envelope, self.intake.limits)
+        # 60 ms a MiB: a thread keeps the event loop free. One at a time, because objects take more memory than a body.
+        async with self._conversions:
+            return await asyncio.to_thread(convert_envelope, envelope, self.intake.limits)
 
     async def _authenticate(self, secret: str | None, received_ms: int) -> KeyEntry:
         if secret is None:

@@ -1,4 +1,4 @@
-"""OTLP requests with an identity are stored once, also after a kill of the consumer between their rows and the receipt."""
+"""OTLP requests with an identity are stored once, also if the consumer is killed between their rows and the receipt."""
 
 import secrets
 

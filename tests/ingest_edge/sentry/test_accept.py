@@ -244,6 +244,15 @@ async def test_counts_that_cannot_be_written_remain(
     assert len(await edge.appended(topics.METRICS)) == 1
 
 
+async def test_large_envelopes_are_converted_too(edge: RunningEdge) -> None:
+    large = {"event_id": ID, "message": "x", "breadcrumbs": [{"message": "y" * 300_000}]}
+    assert (await send(edge, ("event", large))).status == 200
+    [record] = await edge.appended()
+    [event] = json.loads(record.value)["events"]
+    assert event["attributes"]["sentry.left_out"] == "breadcrumbs"
+    assert (await send(edge, ("event", "[" * 300_000))).status == 400
+
+
 async def test_key_in_an_event_is_masked(edge: RunningEdge) -> None:
     """Applications that take the DSN as an argument send it with each event."""
     event = {
