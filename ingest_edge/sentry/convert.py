@@ -13,6 +13,8 @@ from typing import Any, Literal
 import orjson
 
 from ingest_edge.limits import Limits
+from ingest_edge.otlp.expansion import EVENT_BYTES, check_expansion
+from ingest_edge.otlp.measure_json import JSON
 from ingest_edge.sentry.check_ins import CheckIn, read_check_in
 from ingest_edge.sentry.envelope import Envelope, Item, read_json
 from ingest_edge.sentry.events import convert_event, id_of_event
@@ -93,8 +95,8 @@ def convert_envelope(envelope: Envelope, limits: Limits) -> Converted:
                 _add_event(item, content, envelope, limits, result)
             case _:
                 _add_transaction(item, content, envelope, limits, result)
-    spans.append_to(result, f"sentry:spans:{spans.digest}")
-    logs.append_to(result, f"sentry:logs:{logs.digest}")
+    spans.append_to(result, f"sentry:spans:{spans.digest}", limits)
+    logs.append_to(result, f"sentry:logs:{logs.digest}", limits)
     if result.count > MAX_RECORDS:
         raise PayloadTooLarge(f"The envelope has more than {MAX_RECORDS} spans and log records.")
     if not result.records and not result.check_ins:
@@ -168,19 +170,24 @@ class _Signal:
             self._by_source.setdefault(source, []).append(orjson.Fragment(encoded))
             self._count += 1
 
-    def append_to(self, result: Converted, identity: str) -> None:
-        """Append the OTLP request with all records, if there are any."""
+    def append_to(self, result: Converted, identity: str, limits: Limits) -> None:
+        """Append the OTLP request with all records, if there are any. Raises `PayloadTooLarge` for too large rows."""
         if not self._count:
             return
         resources, scopes, records = self._names
-        groups = [
-            {
-                "resource": {"attributes": source.attributes()},
-                scopes: [{"scope": {"name": source.sdk, "version": source.sdk_version}, records: fragments}],
-            }
-            for source, fragments in self._by_source.items()
-        ]
+        groups = []
+        shared = 0
+        for source, fragments in self._by_source.items():
+            resource = orjson.dumps({"attributes": source.attributes()})
+            scope = {"name": source.sdk, "version": source.sdk_version}
+            shared += len(fragments) * JSON.shared * len(resource)
+            groups.append(
+                {"resource": orjson.Fragment(resource), scopes: [{"scope": scope, records: fragments}]}
+            )
         body = orjson.dumps({resources: groups})
+        # Each span and each link has a trace ID.
+        links = body.count(b'"traceId"') * EVENT_BYTES
+        check_expansion(JSON, body, self._count, lambda: shared, lambda: links, limits.expanded_bytes)
         result.records.append(Record(self._topic, identity, self._count, body))
 
 
@@ -215,5 +222,5 @@ def _add_transaction(
     event_id = id_of_event(content, envelope.header, item.payload)
     signal = _spans()
     signal.add(convert_transaction(content), item, result, limits)
-    signal.append_to(result, f"sentry:transaction:{event_id}")
+    signal.append_to(result, f"sentry:transaction:{event_id}", limits)
     result.event_id = result.event_id or event_id

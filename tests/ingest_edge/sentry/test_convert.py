@@ -454,6 +454,17 @@ def test_large_items_are_refused() -> None:
         )
 
 
+def test_rows_of_an_envelope_are_limited() -> None:
+    """Each row repeats the resource: many small records of a sender with long names become many times their bytes."""
+    names = ("release", "environment", "sdk.name", "sdk.version")
+    attributes = {f"sentry.{name}": {"value": "\x01" * 255} for name in names}
+    record = {"timestamp": 1700000000, "level": "info", "body": "hi", "attributes": attributes}
+    logs = ("log", {"items": [record] * 300})
+    assert convert(logs).count == 300
+    with pytest.raises(PayloadTooLarge, match="rows of up to"):
+        convert(*[logs] * 10)
+
+
 def test_lone_surrogates_are_replaced() -> None:
     [record] = convert(("event", '{"message":"a\\ud83d"}')).records
     assert json.loads(record.body)["events"][0]["title"] == "a\ufffd"
