@@ -25,6 +25,7 @@ from ingest_edge.metrics import EdgeMetrics
 from ingest_edge.otlp.accept import OTLP, AcceptOtlp
 from ingest_edge.otlp.status import status_response
 from ingest_edge.responses import REQUEST_ID, SERVER, problem_response
+from ingest_edge.run_script import RUN_SCRIPT, serve_run_script
 from ingest_edge.tracker_files import TRACKER_FILES, serve_tracker
 from pipeline_contracts.errors import MethodNotAllowed, MethodNotImplemented, NotFound, Problem
 from pipeline_contracts.identifiers import choose_request_id
@@ -178,6 +179,7 @@ def build_edge(
     for name in TRACKER_FILES:
         for root in ("/tracker/", "/api/tracker/"):
             edge.add("GET", root + name, serve_tracker)
+    edge.add("GET", RUN_SCRIPT, serve_run_script)
     edge.add("GET", "/health/live", readiness.live)
     edge.add("GET", "/health/ready", readiness.ready)
     return edge

@@ -144,7 +144,6 @@ async def live_environment_ping_keys(
 ) -> Sequence[KeyEntry]:
     """Return the directory entries of all live ping keys of environments, or only of these digests, of environments
     with these public IDs, or of an account."""
-    # Account scope: the edges need the keys of every account.
     query = (
         select(EnvironmentPingKey, Environment.id, Environment.public_id, Project.public_id, Account)
         .join(Environment, Environment.id == EnvironmentPingKey.environment_id)
@@ -177,7 +176,6 @@ async def _find_full(session: AsyncSession, accounts: dict[int, int]) -> set[int
     """Return the environments in which pings create no more heartbeats. `accounts`: the account of each."""
     if not accounts:
         return set()
-    # Account scope: the callers' query has chosen the accounts.
     counts = (
         select(Environment.id, Project.account_id, func.count())
         .join(Heartbeat, Heartbeat.environment_id == Environment.id)
