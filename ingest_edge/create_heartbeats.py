@@ -1,7 +1,7 @@
 """Accept pings for names that no heartbeat has yet.
 
 The edge appends a record that names the heartbeat; the consumer creates it, once, and applies the ping. The control
-plane then publishes the name, usually within two seconds. In between, this edge accepts further pings of the name
+plane then publishes the name, usually within two seconds. For a few seconds this edge accepts further pings of the name
 without another creation.
 """
 
@@ -26,7 +26,8 @@ from pipeline_contracts.heartbeat_names import CREATED_RATE, MAX_CREATED_IN, may
 from pipeline_contracts.monitors import MonitorMeta, Ping, encode_monitor_meta
 from storage_backends.key_directory.interface import KeyEntry
 
-_REMEMBERED_SECONDS = 60.0
+# As long as an edge may accept a revoked key: a heartbeat that is renamed or removed at once is accepted no longer.
+_REMEMBERED_SECONDS = 5.0
 _MAX_REMEMBERED = 10_000
 _ALLOWED = "1 to 100 of A-Z, a-z, 0-9, '.', '_' and '-', the first one a letter or a digit"
 
@@ -87,6 +88,7 @@ class HeartbeatCreations:
                 headers={hdrs.RETRY_AFTER: error.headers[hdrs.RETRY_AFTER]},
             ) from None
         try:
+            ping.may_create = True
             await self._append(key, name, ping, received_ms)
         except BaseException:
             self._intake.admission.refund(bucket, 1)

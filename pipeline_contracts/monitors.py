@@ -39,6 +39,8 @@ class Ping(Struct, gc=False):
     output: str | None = None
     name: str | None = None
     """The name of the heartbeat, in a record of the kind `named ping`."""
+    may_create: bool = False
+    """True if it creates the heartbeat of the name. False of later pings, which must not bring a renamed one back."""
 
 
 class QueueSnapshot(Struct, gc=False):
@@ -69,7 +71,7 @@ class MonitorMeta(Struct, array_like=True, frozen=True, gc=False):
     """
 
     kind: Literal["heartbeat", "snapshot", "worker", "ping", "named ping"]
-    """A `named ping` is for the heartbeat of a name, which it creates if the environment has none."""
+    """A `named ping` is for the heartbeat of a name, which it may create if the environment has none."""
     monitor: int
     """The ID of the heartbeat or of the queue; 0 of a `named ping`."""
     environment_id: str

@@ -57,6 +57,7 @@ class _Received(NamedTuple):
     """The name of the heartbeat, if the edge did not know its ID."""
     entry_id: str = ""
     """The ping's own ID, for an entry of the log."""
+    may_create: bool = False
 
 
 class HeartbeatsTopic(MonitorTopic[_Received]):
@@ -91,6 +92,7 @@ class HeartbeatsTopic(MonitorTopic[_Received]):
             ping.output,
             ping.name if meta.kind == "named ping" else None,
             str(ping.ping_id),
+            ping.may_create,
         )
 
     async def apply_reports(self, reports: Sequence[_Received], progress: Progress, log: str) -> None:
@@ -115,13 +117,19 @@ class HeartbeatsTopic(MonitorTopic[_Received]):
         requested: dict[tuple[str, str], NamedHeartbeat] = {}
         for report in reports:
             if report.name is not None:
-                new = NamedHeartbeat(report.environment_id, report.name, report.received_ms)
-                requested.setdefault((report.environment_id, report.name), new)
+                created_ms = report.received_ms if report.may_create else None
+                named = NamedHeartbeat(report.environment_id, report.name, created_ms)
+                known = requested.get((report.environment_id, report.name))
+                if known is None or known.created_ms is None:
+                    requested[report.environment_id, report.name] = named
         if not requested:
             return reports
         ids = await self._states.find_or_create(list(requested.values()))
         if missing := [name for environment, name in requested if (environment, name) not in ids]:
-            logger.warning("ignored pings for %d new names: their environment has no room", len(missing))
+            logger.warning(
+                "ignored pings for %d names: the heartbeats were removed, or their environment has no room",
+                len(missing),
+            )
         return [
             report
             if report.name is None

@@ -18,11 +18,12 @@ MAX_LOG_ENTRIES = 100
 
 @dataclass(frozen=True, slots=True)
 class NamedHeartbeat:
-    """The heartbeat of this name in an environment, named by its public ID; `created_ms` if it has to be created."""
+    """The heartbeat of this name in an environment, named by its public ID."""
 
     environment_id: str
     name: str
-    created_ms: int
+    created_ms: int | None
+    """When it is created, if there is none; None: then it is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +108,10 @@ class MonitorStates(Protocol):
         ...
 
     async def find_or_create(self, requested: Sequence[NamedHeartbeat]) -> Mapping[tuple[str, str], int]:
-        """Return the IDs of these heartbeats by environment and name. Those that do not exist are created, with the
-        schedule of `heartbeat_names` and a row in `created_heartbeats`, in one transaction.
+        """Return the IDs of these heartbeats by environment and name. Those with `created_ms` that do not exist are
+        created, with the schedule of `heartbeat_names` and a row in `created_heartbeats`, in one transaction.
 
-        Left out: names in unknown environments, and in those with `MAX_CREATED_MEANWHILE` heartbeats. Raises
+        Not created: names in unknown environments, and in those with `MAX_CREATED_MEANWHILE` heartbeats. Raises
         `StorageUnavailable`."""
         ...
 

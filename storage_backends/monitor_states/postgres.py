@@ -91,13 +91,17 @@ class PostgresMonitorStates:
 
         async def run(connection: Any) -> Mapping[tuple[str, str], int]:
             found = await find(connection)
-            missing = [each for each in requested if (each.environment_id, each.name) not in found]
+            missing = {
+                (each.environment_id, each.name): each.created_ms
+                for each in requested
+                if each.created_ms is not None and (each.environment_id, each.name) not in found
+            }
             if not missing:
                 return found
             # In the order of their names, so that two consumers never deadlock.
-            for each in sorted(missing, key=lambda each: (each.environment_id, each.name)):
-                values = (each.environment_id, each.name, from_epoch_ms(each.created_ms), *CREATED_COLUMNS)
-                await connection.execute(_SQL["create_heartbeat"], *values, each.created_ms)
+            for (environment_id, name), created_ms in sorted(missing.items()):
+                values = (environment_id, name, from_epoch_ms(created_ms), *CREATED_COLUMNS)
+                await connection.execute(_SQL["create_heartbeat"], *values, created_ms)
             return await find(connection)
 
         return await self._in_transaction(run)

@@ -93,8 +93,8 @@ class SqliteMonitorStates:
             with self._transaction():
                 found = self._find_names(requested)
                 for each in requested:
-                    if (each.environment_id, each.name) not in found:
-                        self._create(each)
+                    if each.created_ms is not None and (each.environment_id, each.name) not in found:
+                        self._create(each.environment_id, each.name, each.created_ms)
                 return self._find_names(requested)
 
         return await self._call(run)
@@ -103,12 +103,12 @@ class SqliteMonitorStates:
         names = json.dumps([(each.environment_id, each.name) for each in requested])
         return {(row[0], row[1]): row[2] for row in self._connection.execute(_SQL["read_names"], (names,))}
 
-    def _create(self, requested: NamedHeartbeat) -> None:
-        created = from_epoch_ms(requested.created_ms).strftime("%Y-%m-%d %H:%M:%S.%f")
-        values = (requested.environment_id, requested.name, created, *CREATED_COLUMNS)
+    def _create(self, environment_id: str, name: str, created_ms: int) -> None:
+        created = from_epoch_ms(created_ms).strftime("%Y-%m-%d %H:%M:%S.%f")
+        values = (environment_id, name, created, *CREATED_COLUMNS)
         for (number,) in self._connection.execute(_SQL["create_heartbeat"], values).fetchall():
-            self._connection.execute(_SQL["create_state"], (number, requested.created_ms))
-            self._connection.execute(_SQL["note_created"], (number, requested.created_ms))
+            self._connection.execute(_SQL["create_state"], (number, created_ms))
+            self._connection.execute(_SQL["note_created"], (number, created_ms))
             self._has_news = True
 
     async def add_log_entries(self, entries: Sequence[LogEntry]) -> None:

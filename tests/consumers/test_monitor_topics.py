@@ -458,7 +458,8 @@ async def test_a_ping_by_name_creates_its_heartbeat_and_counts(pipeline: Pipelin
     (known,) = await pipeline.monitored.add_heartbeats(1)
     for at, (name, ping) in enumerate(
         [
-            ("backup", {"signal": "start"}),
+            ("backup", {"signal": "start", "may_create": True}),
+            ("renamed", {"signal": "failure"}),
             ("job 0", {"signal": "failure", "exit_status": 3}),
             ("backup", {"signal": "log", "output": "half"}),
             ("backup", {"signal": "success", "output": "done"}),
@@ -468,7 +469,7 @@ async def test_a_ping_by_name_creates_its_heartbeat_and_counts(pipeline: Pipelin
         await pipeline.append("named ping", 0, body, T0 + 1000 * at)
     topic = HeartbeatsTopic(pipeline.monitored.states)
     consumer = SqliteLogConsumer(pipeline.log, "group", topics.HEARTBEATS)
-    chunk = Chunk("log", 0, 4, await consumer.read(0, 0, None, 10**6, 1))
+    chunk = Chunk("log", 0, 5, await consumer.read(0, 0, None, 10**6, 1))
     await pipeline.monitored.states.find_or_create(
         [NamedHeartbeat(pipeline.monitored.environment_id, "backup", T0)]
     )
@@ -479,11 +480,13 @@ async def test_a_ping_by_name_creates_its_heartbeat_and_counts(pipeline: Pipelin
         assert [
             (run["heartbeat_id"], run["started_ms"], run["succeeded_ms"], run["output"]) for run in runs
         ] == [
-            (made["id"], T0, T0 + 3000, "done"),
+            (made["id"], T0, T0 + 4000, "done"),
             (known, None, None, None),
         ]
         assert (await pipeline.monitored.state_of(made["id"]))["state"] == "up"
         assert (await pipeline.monitored.state_of(known))["state"] == "down"
+        # A ping that creates nothing does not bring back a heartbeat that was renamed.
+        assert await pipeline.monitored.rows("SELECT id FROM heartbeats WHERE name = 'renamed'") == []
         (entry,) = await pipeline.monitored.rows("SELECT * FROM heartbeat_log_entries")
         assert (entry["heartbeat_id"], entry["run_id"], entry["text"]) == (made["id"], None, "half")
     # It moves the clock of no edge.

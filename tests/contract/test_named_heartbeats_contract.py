@@ -64,8 +64,11 @@ async def test_names_without_room_are_left_out(monitored: Monitored, monkeypatch
         monkeypatch.setattr(f"storage_backends.monitor_states.{module}.CREATED_COLUMNS", rows.CREATED_COLUMNS)
     await monitored.add_heartbeats(2)
     assert sorted(await find(monitored, "a", "b", "c", "job 1")) == ["a", "job 1"]
-    elsewhere = [NamedHeartbeat("env_unknown", "a", T0)]
-    assert await monitored.states.find_or_create(elsewhere) == {}
+    for unknown in (
+        NamedHeartbeat("env_unknown", "a", T0),
+        NamedHeartbeat(monitored.environment_id, "z", None),
+    ):
+        assert await monitored.states.find_or_create([unknown]) == {}
 
 
 def entry(monitored: Monitored, heartbeat: int, number: int, **changes: Any) -> LogEntry:

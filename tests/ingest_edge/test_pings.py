@@ -58,7 +58,7 @@ async def test_accepted_request_is_in_the_log(edge: RunningEdge) -> None:
         assert (answer.headers["Cache-Control"], bool(answer.headers["X-Request-Id"])) == ("no-store", True)
     records = await edge.appended(topics.HEARTBEATS)
     pings = [msgspec.json.decode(record.value, type=Ping) for record in records]
-    nothing = {"run_id": None, "exit_status": None, "output": None, "name": None}
+    nothing = {"run_id": None, "exit_status": None, "output": None, "name": None, "may_create": False}
     written = [{**msgspec.to_builtins(ping), "ping_id": None} for ping in pings]
     assert written == [{**nothing, **expected, "ping_id": None} for *_, expected in TAKEN]
     assert len({ping.ping_id for ping in pings}) == len(TAKEN)

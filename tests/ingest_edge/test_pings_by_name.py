@@ -59,7 +59,7 @@ async def test_every_ending_works_after_a_name(edge: RunningEdge) -> None:
         answer = await edge.request(method, f"/ping/{key}/backup{path}", data=body)
         assert (answer.status, answer.body) == (200, b"" if method == "HEAD" else b"OK"), (method, path)
     records = await stored(edge)
-    nothing = {"run_id": None, "exit_status": None, "output": None, "name": None}
+    nothing = {"run_id": None, "exit_status": None, "output": None, "name": None, "may_create": False}
     for (meta, ping, log_key), (*_, expected) in zip(records, TAKEN, strict=True):
         assert {**msgspec.to_builtins(ping), "ping_id": None} == {**nothing, **expected, "ping_id": None}
         assert (meta.kind, meta.monitor, meta.environment_id, log_key) == ("ping", 7, "env_1", b"heartbeat/7")
@@ -142,6 +142,7 @@ async def test_the_first_ping_of_a_name_creates_its_heartbeat(edge: RunningEdge)
         assert (meta.kind, meta.monitor, meta.environment_id) == ("named ping", 0, "env_1")
     assert (ping.name, ping.signal, str(ping.run_id), ping.output) == ("db.backup", "start", RID, "begun")
     assert (end.name, end.signal, end.exit_status) == ("db.backup", "failure", 1)
+    assert [ping.may_create, end.may_create] == [True, False]
     assert log_key == other_key == b"heartbeat/env_1/db.backup"
     # Once the name is published, it exists only as long as it stays so.
     await edge.name_heartbeat("db.backup", 9)
