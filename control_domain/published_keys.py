@@ -6,6 +6,7 @@ from datetime import datetime
 from msgspec import Struct, field
 
 from control_domain.database.engine import Sessions
+from control_domain.monitors.environment_ping_keys import live_environment_ping_keys
 from control_domain.monitors.names import live_heartbeat_names
 from control_domain.monitors.operations import live_monitor_keys
 from control_domain.projects.operations import live_ingest_keys
@@ -55,10 +56,14 @@ async def publish_changes(
             if changed.keys:
                 entries += await live_ingest_keys(session, now, changed.keys)
                 entries += await live_monitor_keys(session, now, changed.keys)
+                entries += await live_environment_ping_keys(session, now, changed.keys)
             for site in changed.sites:
                 entries += await live_sites(session, site)
             if changed.names:
                 entries += await live_heartbeat_names(session, changed.names)
+                # Whether a ping may create a heartbeat there depends on how many there are.
+                environments = {environment for environment, _ in changed.names}
+                entries += await live_environment_ping_keys(session, now, environments=environments)
             return entries
 
     if changed.keys or changed.sites or changed.names:
@@ -81,6 +86,7 @@ async def _read_entries(sessions: Sessions, now: datetime, account_id: int | Non
         return [
             *await live_ingest_keys(session, now, account_id=account_id),
             *await live_monitor_keys(session, now, account_id=account_id),
+            *await live_environment_ping_keys(session, now, account_id=account_id),
             *await live_sites(session, account_id=account_id),
             *await live_heartbeat_names(session, account_id=account_id),
         ]

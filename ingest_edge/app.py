@@ -26,6 +26,7 @@ from ingest_edge.metrics import EdgeMetrics
 from ingest_edge.otlp.accept import OTLP, AcceptOtlp
 from ingest_edge.otlp.status import status_response
 from ingest_edge.responses import REQUEST_ID, SERVER, problem_response
+from ingest_edge.run_script import RUN_SCRIPT, serve_run_script
 from ingest_edge.sentry.accept import ALLOW, PATHS, SENTRY, AcceptSentry
 from ingest_edge.sentry.accept_cron import CRON, CRON_ALLOW, CRON_PATHS, AcceptCron
 from ingest_edge.sentry.answers import problem_response as sentry_problem_response
@@ -198,6 +199,7 @@ def build_edge(
     for name in TRACKER_FILES:
         for root in ("/tracker/", "/api/tracker/"):
             edge.add("GET", root + name, serve_tracker)
+    edge.add("GET", RUN_SCRIPT, serve_run_script)
     edge.add("GET", "/health/live", readiness.live)
     edge.add("GET", "/health/ready", readiness.ready)
     return edge

@@ -35,6 +35,7 @@ from control_domain.monitors.describe_keys import (
     describe_ping_key,
 )
 from control_domain.monitors.find import FoundHeartbeat, find_heartbeat
+from control_domain.monitors.heartbeat_log import LogEntryDocument, LogKey, describe_log_entry, list_log
 from control_domain.monitors.monitor_keys import add_monitor_key
 from control_domain.monitors.next_runs import list_next_runs
 from control_domain.monitors.operations import HeartbeatSettings, get_settings
@@ -256,6 +257,21 @@ async def read_heartbeat_run(at: _Read) -> RunWithOutput:
     except ValueError:
         raise NotFound("The ID of a run is a UUID.") from None
     return describe_run_with_output(await listing.find_run(at.session, at.found.monitor, run_id))
+
+
+@operations.get("/v1/monitors/heartbeats/{heartbeat}/log")
+async def list_heartbeat_log(
+    at: _Read, params: Annotated[PageQuery, query(PageQuery)]
+) -> PageOf[LogEntryDocument]:
+    """List what the job has logged.
+
+    The texts that it has sent to the `/log` of its ping URL: the newest 100 of the last 7 days, the newest first.
+    """
+    pages = read_sorted_pages(at, params, f"log of heartbeat {at.found.monitor.id}")
+    after = None if pages.after is None else LogKey.read(pages.after)
+    entries, has_more = await list_log(at.session, at.found.monitor, pages.limit, after)
+    last = LogKey(entries[-1].received_ms, entries[-1].entry_id) if has_more else None
+    return pages.answer([describe_log_entry(entry) for entry in entries], None if last is None else str(last))
 
 
 async def _lock_and_check(at: At[FoundHeartbeat]) -> None:

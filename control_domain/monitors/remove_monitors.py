@@ -12,7 +12,9 @@ from sqlalchemy.orm import InstrumentedAttribute
 from control_domain.database.statements import lock_row
 from control_domain.monitors.heartbeat_alerts import record_removal_alerts
 from control_domain.tables.monitors import (
+    CreatedHeartbeat,
     Heartbeat,
+    HeartbeatLogEntry,
     HeartbeatRun,
     HeartbeatState,
     MonitorKey,
@@ -76,7 +78,12 @@ async def remove_heartbeats(
     # SQLite has no such locks. From this write on, no scan can begin an incident that this removal does not see.
     await lock_row(session, HeartbeatState.version, HeartbeatState.heartbeat_id.in_(states))
     await record_removal_alerts(session, condition, now)
-    referring_columns = (HeartbeatState.heartbeat_id, HeartbeatRun.heartbeat_id)
+    referring_columns = (
+        HeartbeatState.heartbeat_id,
+        HeartbeatRun.heartbeat_id,
+        HeartbeatLogEntry.heartbeat_id,
+        CreatedHeartbeat.heartbeat_id,
+    )
     return await _remove(session, Heartbeat, condition, MonitorKey.heartbeat_id, referring_columns)
 
 

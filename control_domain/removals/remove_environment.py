@@ -18,7 +18,7 @@ from control_domain.removals.end_incidents import end_environment_incidents
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.exceptions import ExceptionStatus
 from control_domain.tables.notifications import AlertThreshold, NotificationRule
-from control_domain.tables.projects import Environment, EnvironmentLock, IngestKey
+from control_domain.tables.projects import Environment, EnvironmentLock, EnvironmentPingKey, IngestKey
 from control_domain.tables.recorded_deployments import RecordedDeployment
 from control_domain.tables.runtime import EnvironmentLease, Instance
 from control_domain.tables.variables import ProtectedVariable, VariableChange, VariableSet
@@ -128,9 +128,10 @@ async def _remove_monitors_and_keys(
     session: AsyncSession, environment: Environment, now: datetime
 ) -> tuple[list[bytes], dict[str, int]]:
     monitors = await remove_monitors(session, environment, now)
-    ingest_keys = delete(IngestKey).where(IngestKey.environment_id == environment.id)
-    found = await session.execute(ingest_keys.returning(IngestKey.digest))
-    digests = [*found.scalars(), *(digest for removed in monitors.values() for digest in removed.digests)]
+    digests = [digest for removed in monitors.values() for digest in removed.digests]
+    for table in (IngestKey, EnvironmentPingKey):
+        keys = delete(table).where(table.environment_id == environment.id)
+        digests += (await session.execute(keys.returning(table.digest))).scalars()
     counts = {"keys": len(digests), **{name: removed.count for name, removed in monitors.items()}}
     # No environment gets this public ID again, so none of these names becomes valid again.
     names = monitors["heartbeats"].names

@@ -43,6 +43,8 @@ EDGE = [
     ("GET", "/api/1/cron/nightly/phr_ing_x/?status=ok"),
     ("POST", "/api/1/cron/nightly/phr_ing_x"),
     ("GET", "/api/1/cron/nightly/?sentry_key=x"),
+    ("GET", "/ping/phr_epk_x/backup/0"),
+    ("GET", "/pharos-run.py"),
 ]
 CONTROL = [
     ("GET", "/api/v1/ingest/receipts/rcp_x"),
@@ -231,7 +233,7 @@ async def test_no_ping_key_appears_in_the_gateways_log(gateway: Gateway, tmp_pat
     """Faults are logged with the requested address."""
     for edge in gateway.edges:
         await edge.stop()
-    for path in ("phr_png_secret", "phr_png_secret/fail?rid=1", "phr_png_secret?x=1"):
+    for path in ("phr_png_secret", "phr_png_secret/fail?rid=1", "phr_png_secret?x=1", "phr_epk_secret/job"):
         # The same address in other spellings, or nearly the same.
         for root in ("/ping/", "/%70ing/", "/ping%2F", "//ping/", "/ping//"):
             url = URL(f"{gateway.url}{root}{path}", encoded=True)

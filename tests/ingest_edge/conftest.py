@@ -36,6 +36,7 @@ from pipeline_contracts import topics
 from pipeline_contracts.client_address import ClientAddresses, parse_networks
 from pipeline_contracts.collected import Collected, CollectMeta, decode_collect_meta, decode_collected
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
+from pipeline_contracts.heartbeat_names import digest_heartbeat_name
 from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.origins import normalize_origin
 from pipeline_contracts.rate_limits import RateLimit
@@ -152,6 +153,7 @@ class RunningEdge:
         expires_ms: int | None = None,
         account_id: str | None = None,
         monitor: str | None = None,
+        may_create: bool = False,
     ) -> str:
         """Publish and return a key of a new account."""
         key = make_credential(kind)
@@ -165,9 +167,19 @@ class RunningEdge:
                 limit,
                 expires_ms,
                 monitor,
+                may_create=may_create,
             )
         )
         return key
+
+    async def name_heartbeat(self, name: str, number: int, environment_id: str = "env_1") -> None:
+        """Publish the name of a heartbeat."""
+        digest = digest_heartbeat_name(environment_id, name)
+        limit, monitor = RateLimit(1, 1), f"heartbeat/{number}"
+        kind = CredentialKind.HEARTBEAT_NAME
+        await self.directory.publish(
+            KeyEntry(digest, kind, "acc_1", "prj_1", environment_id, limit, monitor=monitor)
+        )
 
     async def open_site(self, *origins: str, limit: RateLimit = WIDE) -> str:
         """Publish a new site and return its tracker ID."""

@@ -26,7 +26,11 @@ _BELOW = {
     "/ping/": {
         (method, path)
         for method in ("GET", "POST")
-        for path in ("/ping/{ping_key}", "/ping/{ping_key}/{action}")
+        for path in (
+            "/ping/{ping_key}",
+            "/ping/{ping_key}/{action}",
+            "/ping/{ping_key}/{name}/{action}",
+        )
     },
     "/api/v1/collect/": {
         ("POST", "/api/v1/collect/{publicId}"),
