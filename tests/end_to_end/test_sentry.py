@@ -12,6 +12,8 @@ from tests.support.platform_process import PlatformProcess
 from tests.support.sentry_javascript import sentry_javascript_app
 from tests.support.waits import wait_until
 
+_DROPPED = "pharos.sentry.dropped_items"
+
 
 def _run_json(platform: PlatformProcess, *command: str) -> Any:
     done = platform.run(*command, "--json")
@@ -31,7 +33,7 @@ def test_credentials_have_the_dsn(platform: PlatformProcess) -> None:
     assert platform.credentials["sentry_dsn"] == f"http://{key}@127.0.0.1:{platform.port}/1"
 
 
-@pytest.mark.parametrize("app", ["python", "node"])
+@pytest.mark.parametrize("app", ["python", pytest.param("node", marks=pytest.mark.full)])
 def test_the_sdk_with_the_dsn_of_a_new_key(platform: PlatformProcess, app: str) -> None:
     name = f"sentry-{app}"
     environment = _run_json(platform, "environment", "create", name, "--type", "staging")["id"]
@@ -61,3 +63,6 @@ def test_the_sdk_with_the_dsn_of_a_new_key(platform: PlatformProcess, app: str) 
     assert (trace["id"], trace["name"], trace["spans"]) == (made["trace_id"], "GET /orders", 2)
     wait_until(lambda: "order 17 placed" in [log["text"] for log in _run_json(platform, "logs", *for_it)])
     wait_until(lambda: _run_json(platform, "heartbeat", "show", str(heartbeat["id"]))["state"] == "up")
+    if app == "node":
+        # Sessions are dropped, and counted for the owner every ten seconds.
+        wait_until(lambda: _DROPPED in [metric["name"] for metric in _run_json(platform, "metrics", *for_it)])
