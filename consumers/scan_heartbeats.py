@@ -42,6 +42,7 @@ _LAG_MS = 15_000
 _BATCH_SIZE = 1000
 _RETAIN_RUNS_MS = 7 * 86_400_000
 _PRUNE_BATCH_SIZE = 5000
+_PRUNE_LOG_MS = 60_000
 _PARTITION_POLL_SECONDS = 30.0
 _CLOCK_MS = 10_000
 
@@ -80,6 +81,7 @@ class HeartbeatScan(Collector):
         self._partitions_read_at = -_PARTITION_POLL_SECONDS
         self._transitions: Counter[str] = Counter()
         self._lag_ms = 0
+        self._pruned_log_ms = 0
         self._kept_clock_ms = 0
         self.failure_reason: str | None = None
         """Why the last scan failed, for readiness; None if it succeeded."""
@@ -125,6 +127,9 @@ class HeartbeatScan(Collector):
             marked = await self._states.mark_unknown(clock_ms, now_ms - _LAG_MS, now_ms)
             self._transitions["unknown"] += marked
         await self._states.prune_runs(now_ms - _RETAIN_RUNS_MS, _PRUNE_BATCH_SIZE)
+        if now_ms - self._pruned_log_ms >= _PRUNE_LOG_MS:
+            await self._states.prune_log(now_ms - _RETAIN_RUNS_MS, _PRUNE_BATCH_SIZE)
+            self._pruned_log_ms = now_ms
 
     async def keep_clock(self, now_ms: int) -> None:
         """Store every ten seconds that the scan runs. If no scan ran for a while, move all deadlines past that time."""

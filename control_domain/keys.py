@@ -84,6 +84,8 @@ def make_key_entry(
     project_id: str,
     environment_id: str,
     monitor: str | None = None,
+    *,
+    may_create: bool = False,
 ) -> KeyEntry:
     """Return the entry of the key in the key directory. `project_id` and `environment_id` are public IDs."""
     return KeyEntry(
@@ -95,6 +97,7 @@ def make_key_entry(
         limit=RateLimit(account.ingest_rate, account.ingest_burst),
         expires_ms=None if key.expires_at is None else to_epoch_ms(key.expires_at),
         monitor=monitor,
+        may_create=may_create,
     )
 
 

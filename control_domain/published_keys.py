@@ -6,9 +6,12 @@ from datetime import datetime
 from msgspec import Struct, field
 
 from control_domain.database.engine import Sessions
+from control_domain.monitors.environment_ping_keys import live_environment_ping_keys
+from control_domain.monitors.names import live_heartbeat_names
 from control_domain.monitors.operations import live_monitor_keys
 from control_domain.projects.operations import live_ingest_keys
 from control_domain.sites.operations import live_sites
+from pipeline_contracts.heartbeat_names import digest_heartbeat_name
 from storage_backends.key_directory.interface import KeyDirectory, KeyEntry, ReadEntries
 
 
@@ -21,15 +24,18 @@ class ChangedKeys(Struct):
     """IDs of the sites among them."""
     revoked: list[bytes] = field(default_factory=list)
     """Digests of keys and tracker IDs that were revoked or removed: none becomes valid again."""
+    names: list[tuple[str, str]] = field(default_factory=list)
+    """Names that a heartbeat got or lost, each with the public ID of the environment."""
 
     def __bool__(self) -> bool:
-        return bool(self.keys or self.sites or self.revoked)
+        return bool(self.keys or self.sites or self.revoked or self.names)
 
     def add(self, other: "ChangedKeys") -> None:
         """Add the keys of `other`."""
         self.keys += other.keys
         self.sites += other.sites
         self.revoked += other.revoked
+        self.names += other.names
 
 
 async def publish_changes(
@@ -50,16 +56,25 @@ async def publish_changes(
             if changed.keys:
                 entries += await live_ingest_keys(session, now, changed.keys)
                 entries += await live_monitor_keys(session, now, changed.keys)
+                entries += await live_environment_ping_keys(session, now, changed.keys)
             for site in changed.sites:
                 entries += await live_sites(session, site)
+            if changed.names:
+                entries += await live_heartbeat_names(session, changed.names)
+                # Whether a ping may create a heartbeat there depends on how many there are.
+                environments = {environment for environment, _ in changed.names}
+                entries += await live_environment_ping_keys(session, now, environments=environments)
             return entries
 
-    if changed.keys or changed.sites:
-        await _publish_until_current(directory, read, changed.keys)
+    if changed.keys or changed.sites or changed.names:
+        names = [digest_heartbeat_name(*name) for name in changed.names]
+        await _publish_until_current(directory, read, [*changed.keys, *names])
 
 
 async def publish_keys(sessions: Sessions, directory: KeyDirectory, now: datetime) -> int:
-    """Publish every live key and every site, and return their number. Called at each start: the directory may be lost.
+    """Publish every live key, every site and every heartbeat's name, and return their number.
+
+    Called at each start: the directory may be lost.
 
     Raises `StorageUnavailable` and what the database raises.
     """
@@ -71,7 +86,9 @@ async def _read_entries(sessions: Sessions, now: datetime, account_id: int | Non
         return [
             *await live_ingest_keys(session, now, account_id=account_id),
             *await live_monitor_keys(session, now, account_id=account_id),
+            *await live_environment_ping_keys(session, now, account_id=account_id),
             *await live_sites(session, account_id=account_id),
+            *await live_heartbeat_names(session, account_id=account_id),
         ]
 
 

@@ -13,6 +13,7 @@ from control_workers.alert_scan.scan import AlertScan
 from control_workers.apply_retention import apply_retention_periodically
 from control_workers.commit_statuses.report_periodically import running_status_reports
 from control_workers.configuration_runs import ConfigurationRunWorker, running_configuration_worker
+from control_workers.created_heartbeats import publish_created_heartbeats_periodically
 from control_workers.forget_idempotency_keys import forget_keys_periodically
 from control_workers.forget_sessions import forget_sessions_periodically
 from control_workers.forget_workers import forget_workers_periodically
@@ -84,6 +85,10 @@ class ControlWorkers:
                 ("old sessions", forget_sessions_periodically(self._sessions, stop)),
                 ("old workers", forget_workers_periodically(self._sessions, stop)),
                 ("retention", self._apply_retention(stop)),
+                (
+                    "created heartbeats",
+                    publish_created_heartbeats_periodically(self._sessions, self._directory, stop),
+                ),
             ):
                 stack.push_async_callback(end_task, asyncio.create_task(loop, name=name))
             await stack.enter_async_context(

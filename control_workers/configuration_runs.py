@@ -230,7 +230,9 @@ class ConfigurationRunWorker:
 
     async def _publish(self, publications: Publications) -> None:
         """Publish the keys that one step has changed, each alone: a list of all keys would cost far more."""
-        changed = ChangedKeys(sites=[*publications.sites], revoked=[*publications.revoke])
+        changed = ChangedKeys(
+            sites=[*publications.sites], revoked=[*publications.revoke], names=[*publications.names]
+        )
         await publish_changes(self._sessions, self._directory, changed, datetime.now(UTC))
 
     async def _finish_step(

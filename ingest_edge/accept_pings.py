@@ -8,13 +8,16 @@ import asyncio
 import contextlib
 import hmac
 import uuid
-from dataclasses import dataclass
+from functools import partial
+from urllib.parse import unquote
 
 import msgspec
 from aiohttp import hdrs, web
 
 from ingest_edge.accept_monitors import BODY_SECONDS
 from ingest_edge.body import send_continue
+from ingest_edge.create_heartbeats import HeartbeatCreations
+from ingest_edge.heartbeat_names import find_heartbeat_by_name
 from ingest_edge.intake import Intake, now_ms
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind, digest_credential, is_well_formed
@@ -26,7 +29,7 @@ from pipeline_contracts.errors import (
     StorageUnavailable,
     Unavailable,
 )
-from pipeline_contracts.monitors import MonitorMeta, Ping, Signal, encode_monitor_meta
+from pipeline_contracts.monitors import MonitorMeta, Ping, PingSignal, encode_monitor_meta
 from storage_backends.key_directory.interface import KeyEntry
 
 PINGS = "/ping/"
@@ -40,15 +43,23 @@ _UNKNOWN = (
     "No heartbeat has this ping key: it is mistyped, expired or revoked. "
     "`pharos heartbeat show ID` prints the ping URL."
 )
+_UNKNOWN_ENVIRONMENT = (
+    "No environment has this ping key: it is mistyped, expired or revoked. "
+    "`pharos ping-key create` makes a new one."
+)
+_NO_NAME = "Add the name of a heartbeat after the key of its environment: /ping/<key>/<name>."
+_ENDINGS = "nothing, /start, /fail, /log or an exit status of 0 to 255"
 
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass(slots=True)
 class AcceptPings:
-    """The handler of `GET`, `HEAD` and `POST /ping/{key}`, `…/start`, `…/fail` and `…/{exit status}`."""
+    """The handler of `GET`, `HEAD` and `POST /ping/{key}`, `…/start`, `…/fail`, `…/log` and `…/{exit status}`; and of
+    the same endings after `/ping/{key of an environment}/{name of a heartbeat}`."""
 
-    intake: Intake
+    def __init__(self, intake: Intake) -> None:
+        self._intake = intake
+        self._creations = HeartbeatCreations(intake)
 
     async def accept(self, request: web.BaseRequest) -> web.StreamResponse:
         """Append one ping to the log."""
@@ -58,34 +69,75 @@ class AcceptPings:
                 "A ping URL takes GET, HEAD and POST.", headers={hdrs.ALLOW: "GET, HEAD, POST"}
             )
         secret, _, action = request.path.removeprefix(PINGS).partition("/")
-        key, number = await self._find(secret, received_ms)
-        signal, exit_status = _read_action(action)
-        run_id = _read_run_id(request.query.get("rid"))
-        output = await _read_output(request) if request.method == "POST" else None
-        ping = _encode(Ping(uuid.uuid4(), signal, run_id, exit_status, output))
-        meta = encode_monitor_meta(MonitorMeta("ping", number, key.environment_id, received_ms))
-        await self.intake.append(topics.HEARTBEATS, f"heartbeat/{number}".encode(), meta, ping)
-        self.intake.metrics.signals_accepted += 1
+        if is_well_formed(secret, CredentialKind.ENVIRONMENT_PING_KEY):
+            return await self._accept_by_name(request, secret, received_ms)
+        key = await self._find(secret, CredentialKind.PING_KEY, received_ms, _UNKNOWN)
+        if key.monitor is None:
+            raise NotFound(_UNKNOWN)
+        number = int(key.monitor.removeprefix("heartbeat/"))
+        await self._store(await _read_ping(request, action), key, number, received_ms)
         return web.Response(body=b"OK", headers=_HEADERS)
 
-    async def _find(self, secret: str, received_ms: int) -> tuple[KeyEntry, int]:
-        """Return the key's entry and the ID of its heartbeat. Raises `NotFound` for every key that cannot be used."""
-        if not is_well_formed(secret, CredentialKind.PING_KEY):
-            raise NotFound(_UNKNOWN)
+    async def _accept_by_name(
+        self, request: web.BaseRequest, secret: str, received_ms: int
+    ) -> web.StreamResponse:
+        key = await self._find(secret, CredentialKind.ENVIRONMENT_PING_KEY, received_ms, _UNKNOWN_ENVIRONMENT)
+        # Of the path as sent, because a name may have a slash in it, as %2F.
+        _, _, rest = request.rel_url.raw_path.removeprefix(PINGS).partition("/")
+        quoted_name, _, action = rest.partition("/")
+        name = unquote(quoted_name, errors="replace")
+        if not name:
+            raise NotFound(_NO_NAME)
+        try:
+            number = await find_heartbeat_by_name(self._intake.directory, key.environment_id, name)
+        except StorageUnavailable as error:
+            raise _cannot_check() from error
+        if number is not None:
+            self._creations.forget(key, name)
+            await self._store(await _read_ping(request, action), key, number, received_ms)
+            return web.Response(body=b"OK", headers=_HEADERS)
+        read_ping = partial(_read_ping, request, action, name)
+        is_new = await self._creations.store(
+            key, name, read_ping, may_create=request.query.get("create") == "1", received_ms=received_ms
+        )
+        return web.Response(
+            body=b"Created" if is_new else b"OK", status=201 if is_new else 200, headers=_HEADERS
+        )
+
+    async def _store(self, ping: Ping, key: KeyEntry, number: int, received_ms: int) -> None:
+        meta = encode_monitor_meta(MonitorMeta("ping", number, key.environment_id, received_ms))
+        await self._intake.append(topics.HEARTBEATS, f"heartbeat/{number}".encode(), meta, _encode(ping))
+        self._intake.metrics.signals_accepted += 1
+
+    async def _find(self, secret: str, kind: CredentialKind, received_ms: int, unknown: str) -> KeyEntry:
+        """Return the key's entry. Raises `NotFound` with the text `unknown` for every key that cannot be used."""
+        if not is_well_formed(secret, kind):
+            raise NotFound(unknown)
         digest = digest_credential(secret)
         try:
-            entry = await self.intake.directory.find(digest)
+            entry = await self._intake.directory.find(digest)
         except StorageUnavailable as error:
-            raise Unavailable("The ping key cannot be checked now. Call the URL again.") from error
-        if entry is None or entry.monitor is None or entry.kind is not CredentialKind.PING_KEY:
-            raise NotFound(_UNKNOWN)
-        expired = entry.expires_ms is not None and entry.expires_ms <= received_ms
-        if expired or not hmac.compare_digest(entry.digest, digest):
-            raise NotFound(_UNKNOWN)
-        return entry, int(entry.monitor.removeprefix("heartbeat/"))
+            raise _cannot_check() from error
+        if entry is None or entry.kind is not kind or not hmac.compare_digest(entry.digest, digest):
+            raise NotFound(unknown)
+        if entry.expires_ms is not None and entry.expires_ms <= received_ms:
+            raise NotFound(unknown)
+        return entry
 
 
-def _read_action(action: str) -> tuple[Signal, int | None]:
+def _cannot_check() -> Unavailable:
+    return Unavailable("The ping key cannot be checked now. Call the URL again.")
+
+
+async def _read_ping(request: web.BaseRequest, action: str, name: str | None = None) -> Ping:
+    """Return the ping of a request: `action` is the end of its path, `name` that of a heartbeat without a known ID."""
+    signal, exit_status = _read_action(action)
+    run_id = _read_run_id(request.query.get("rid"))
+    output = await _read_output(request) if request.method == "POST" else None
+    return Ping(uuid.uuid4(), signal, run_id, exit_status, output, name)
+
+
+def _read_action(action: str) -> tuple[PingSignal, int | None]:
     """Return the signal that the end of the path names, and the exit status if there is one."""
     if action == "":
         return "success", None
@@ -93,9 +145,11 @@ def _read_action(action: str) -> tuple[Signal, int | None]:
         return "start", None
     if action == "fail":
         return "failure", None
+    if action == "log":
+        return "log", None
     if action.isascii() and action.isdigit() and len(action) <= 3 and int(action) <= 255:
         return ("failure" if int(action) else "success"), int(action)
-    raise NotFound("A ping URL ends after the key, or with /start, /fail or an exit status of 0 to 255.")
+    raise NotFound(f"After the key, or the key and a name, a ping URL has {_ENDINGS}.")
 
 
 def _read_run_id(rid: str | None) -> uuid.UUID | None:

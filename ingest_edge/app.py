@@ -5,6 +5,7 @@ middlewares.
 """
 
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -25,6 +26,10 @@ from ingest_edge.metrics import EdgeMetrics
 from ingest_edge.otlp.accept import OTLP, AcceptOtlp
 from ingest_edge.otlp.status import status_response
 from ingest_edge.responses import REQUEST_ID, SERVER, problem_response
+from ingest_edge.run_script import RUN_SCRIPT, serve_run_script
+from ingest_edge.sentry.accept import ALLOW, PATHS, SENTRY, AcceptSentry
+from ingest_edge.sentry.accept_cron import CRON, CRON_ALLOW, CRON_PATHS, AcceptCron
+from ingest_edge.sentry.answers import problem_response as sentry_problem_response
 from ingest_edge.tracker_files import TRACKER_FILES, serve_tracker
 from pipeline_contracts.errors import MethodNotAllowed, MethodNotImplemented, NotFound, Problem
 from pipeline_contracts.identifiers import choose_request_id
@@ -66,6 +71,7 @@ class Edge:
         self.begins: dict[str, tuple[str, Begin]] = {}
         """The fast paths, with the names of their routes."""
         self._prefixes: list[tuple[str, _Route]] = []
+        self._patterns: list[tuple[re.Pattern[str], _Route]] = []
 
     @property
     def metrics(self) -> EdgeMetrics:
@@ -86,12 +92,22 @@ class Edge:
         """
         self._prefixes.append((prefix, _Route(prefix, method, handler, refuse or _refuse, allow or method)))
 
+    def add_pattern(
+        self, name: str, pattern: re.Pattern[str], handler: Handler, refuse: Refuse, *, allow: str
+    ) -> None:
+        """Route all paths that match as a whole. The handler allows only the methods in `allow`; `refuse` builds the
+        responses to problems."""
+        self._patterns.append((pattern, _Route(name, "", handler, refuse, allow)))
+
     def _find(self, path: str) -> _Route:
         route = self._routes.get(path)
         if route is not None:
             return route
         for prefix, route in self._prefixes:
             if path.startswith(prefix):
+                return route
+        for pattern, route in self._patterns:
+            if pattern.fullmatch(path):
                 return route
         return self._otherwise
 
@@ -156,12 +172,13 @@ def build_edge(
     *,
     receipt_key: bytes,
     collect: AcceptCollect | None = None,
+    sentry: AcceptSentry | None = None,
     protobuf: bool = False,
     accelerator: Accelerator | None = None,
     otherwise: Handler | None = None,
 ) -> Edge:
-    """Build an edge. `collect` handles page views; `protobuf` enables OTLP in protobuf; `otherwise` handles all other
-    paths."""
+    """Build an edge. `collect` handles page views; `sentry` envelopes; `protobuf` enables OTLP in protobuf; `otherwise`
+    handles all other paths."""
     monitors = AcceptMonitors(intake)
     edge = Edge(intake.metrics, otherwise)
     accept = Accept(intake, receipt_key, accelerator)
@@ -174,10 +191,15 @@ def build_edge(
     edge.add_prefix(QUEUES, "POST", monitors.queue)
     if collect is not None:
         edge.add_prefix(COLLECT, "", collect.accept, allow="POST, OPTIONS")
+    if sentry is not None:
+        edge.add_pattern(SENTRY, PATHS, sentry.accept, sentry_problem_response, allow=ALLOW)
+        cron = AcceptCron(intake)
+        edge.add_pattern(CRON, CRON_PATHS, cron.accept, sentry_problem_response, allow=CRON_ALLOW)
     edge.add_prefix(PINGS, "", AcceptPings(intake).accept, allow="GET, HEAD, POST")
     for name in TRACKER_FILES:
         for root in ("/tracker/", "/api/tracker/"):
             edge.add("GET", root + name, serve_tracker)
+    edge.add("GET", RUN_SCRIPT, serve_run_script)
     edge.add("GET", "/health/live", readiness.live)
     edge.add("GET", "/health/ready", readiness.ready)
     return edge

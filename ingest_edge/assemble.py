@@ -17,6 +17,8 @@ from ingest_edge.health import Readiness
 from ingest_edge.intake import Intake, now_ms
 from ingest_edge.limits import Limits
 from ingest_edge.metrics import EdgeMetrics
+from ingest_edge.sentry.accept import AcceptSentry
+from ingest_edge.sentry.dropped import DroppedItems
 from pipeline_contracts.client_address import parse_trusted_proxies
 from pipeline_contracts.settings import Settings
 from storage_backends.event_log.interface import EventLog
@@ -67,13 +69,20 @@ async def open_edge(
     registry.register(metrics)
     intake = Intake(directory, log, admission, limits, budgets, metrics)
     collect = _build_collect(settings, intake, salts)
+    sentry = AcceptSentry(intake, DroppedItems(log, now_ms), collect.addresses)
+    metrics.sentry_dropped = sentry.dropped.total
     try:
-        async with collect.dropped.flush_periodically(), collect.salts.delete_periodically(now_ms):
+        async with (
+            collect.dropped.flush_periodically(),
+            sentry.dropped.flush_periodically(),
+            collect.salts.delete_periodically(now_ms),
+        ):
             yield build_edge(
                 intake,
                 readiness,
                 receipt_key=receipt_key,
                 collect=collect,
+                sentry=sentry,
                 protobuf=settings.otlp_protobuf,
                 accelerator=accelerator,
                 otherwise=otherwise,

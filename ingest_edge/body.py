@@ -4,6 +4,7 @@ import asyncio
 import sys
 import zlib
 
+import brotli
 from aiohttp import HttpVersion11, StreamReader, hdrs, web
 
 from ingest_edge.body_budget import BodyLease
@@ -41,8 +42,11 @@ def check_content_type(content_type: str | None) -> None:
         raise UnsupportedMediaType("The body must be application/json.")
 
 
-def content_coding(content_encoding: str | None) -> str:
-    """Return the coding of the body: identity, gzip, deflate or zstd. Raises `UnsupportedMediaType`."""
+def content_coding(content_encoding: str | None, *, allow_brotli: bool = False) -> str:
+    """Return the coding of the body: identity, gzip, deflate, zstd, or br if it is allowed.
+
+    Raises `UnsupportedMediaType`.
+    """
     if content_encoding is None:
         return "identity"
     coding = content_encoding.strip().lower()
@@ -50,6 +54,8 @@ def content_coding(content_encoding: str | None) -> str:
         return "identity"
     if coding == "x-gzip":
         return "gzip"
+    if coding == "br" and allow_brotli:
+        return coding
     if coding not in ("gzip", "deflate", "zstd"):
         raise UnsupportedMediaType(
             f"Content-Encoding {content_encoding[:40]!r} is not supported: gzip, deflate, zstd or none."
@@ -140,12 +146,14 @@ def decompress(body: bytes, coding: str, limit: int) -> bytes:
             return _inflate_zstd(body, limit)
         if coding == "gzip":
             return _inflate_zlib(body, 31, limit)
+        if coding == "br":
+            return _inflate_brotli(body, limit)
         try:
             return _inflate_zlib(body, 15, limit)
         except zlib.error:
             # Some senders send raw deflate, without zlib's header, as "deflate".
             return _inflate_zlib(body, -15, limit)
-    except (zlib.error, zstd.ZstdError, EOFError) as error:
+    except (zlib.error, zstd.ZstdError, brotli.error, EOFError) as error:
         raise InvalidInput(
             f"The body is not valid {coding} data.",
             errors=[FieldError("", f"cannot be decompressed: {error}")],
@@ -181,6 +189,25 @@ def _inflate_zlib(body: bytes, window: int, limit: int) -> bytes:
         if window != 31:
             raise zlib.error("there is data behind the end")
     raise EOFError(_TOO_MANY_MEMBERS)
+
+
+def _inflate_brotli(body: bytes, limit: int) -> bytes:
+    out = bytearray()
+    decoder = brotli.Decompressor()
+    position = 0
+    while not decoder.is_finished():
+        data = b""
+        if decoder.can_accept_more_data():
+            data = body[position : position + _INPUT_BYTES]
+            position += len(data)
+            if not data:
+                raise EOFError("the data ends too early")
+        out += decoder.process(data, output_buffer_limit=min(_OUTPUT_BYTES, limit + 1 - len(out)))
+        if len(out) > limit:
+            raise _over(limit)
+    if position < len(body):
+        raise EOFError("there is data behind the end")
+    return bytes(out)
 
 
 def _inflate_zstd(body: bytes, limit: int) -> bytes:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import NamedTuple
@@ -74,13 +74,17 @@ class Intake:
             return None
         return decompress(sent, coding, limits.decompressed_bytes)
 
-    async def read(self, request: web.BaseRequest, limits: Limits, lease: BodyLease) -> bytes:
+    async def read(
+        self, request: web.BaseRequest, limits: Limits, lease: BodyLease, *, brotli: bool = False
+    ) -> bytes:
         """Return the decompressed body. The headers are checked before the body is read.
+
+        `brotli`: bodies may be compressed with it too.
 
         `lease` counts the bytes in memory; the caller releases it. Raises `PayloadTooLarge`,
         `UnsupportedMediaType`, `InvalidInput`, `MalformedRequest`, `RequestTimeout` and `Unavailable`.
         """
-        coding = content_coding(request.headers.get(hdrs.CONTENT_ENCODING))
+        coding = content_coding(request.headers.get(hdrs.CONTENT_ENCODING), allow_brotli=brotli)
         check_declared_length(request.content_length, limits)
         sent = await read_body(request, limits, lease)
         body = decompress(sent, coding, limits.decompressed_bytes)
@@ -108,6 +112,28 @@ class Intake:
             self.admission.refund(key.account_id, records)
             raise
         self.metrics.events_accepted += records
+        return headers
+
+    async def store_all(self, key: KeyEntry, tokens: int, entries: Sequence["LogEntry"]) -> Mapping[str, str]:
+        """Take so many of the account's tokens, append the durable records, and return the headers with the remaining
+        quota. The caller counts the records in the metrics.
+
+        If it raises, some of the entries may be stored: the consumers must know each by an identity of its own. Raises
+        `RateLimited`, `PayloadTooLarge` and `Unavailable`.
+        """
+        headers: Mapping[str, str] = {}
+        if tokens:
+            headers = await self.admission.take(key.account_id, tokens, key.limit)
+        try:
+            appended = await asyncio.gather(
+                *(self.append(*entry) for entry in entries), return_exceptions=True
+            )
+            for error in appended:
+                if error is not None:
+                    raise error
+        except Problem:
+            self.admission.refund(key.account_id, tokens)
+            raise
         return headers
 
     def store_now(
@@ -140,6 +166,15 @@ class Intake:
             await self.log.append(topic, log_key, meta, body)
         except StorageUnavailable as error:
             raise _refusal(error) from error
+
+
+class LogEntry(NamedTuple):
+    """One record to append: its topic, its key in the log, its header and its value."""
+
+    topic: str
+    log_key: bytes
+    meta: bytes
+    body: bytes
 
 
 class AcceptedHead(NamedTuple):

@@ -6,7 +6,7 @@ of a request.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -29,6 +29,8 @@ class EdgeMetrics(Collector):
         self.requests: defaultdict[tuple[str, int], int] = defaultdict(int)
         self.events_accepted = 0
         self.signals_accepted = 0
+        self.sentry_dropped: Mapping[tuple[str, str], int] = {}
+        """Dropped items of Sentry's SDKs by type and reason."""
         self._buckets = [0] * (len(_BOUNDS) + 1)
         self._seconds = 0.0
         self._gauges: list[tuple[MetricName, str, Callable[[], float]]] = []
@@ -56,6 +58,14 @@ class EdgeMetrics(Collector):
             "Signals of monitors acknowledged with a 202",
             value=self.signals_accepted,
         )
+        dropped = CounterMetricFamily(
+            _name("pharos_edge_sentry_dropped_items"),
+            "Items of Sentry SDKs that were accepted and not kept",
+            labels=["type", "reason"],
+        )
+        for labels, count in sorted(self.sentry_dropped.items()):
+            dropped.add_metric(labels, count)
+        yield dropped
         total = 0
         buckets = []
         for bound, count in zip((*map(str, _BOUNDS), "+Inf"), self._buckets, strict=True):

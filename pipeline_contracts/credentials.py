@@ -25,6 +25,8 @@ class CredentialKind(StrEnum):
     MONITOR_KEY = "phr_mon_"
     PING_KEY = "phr_png_"
     """Part of a heartbeat's ping URL."""
+    ENVIRONMENT_PING_KEY = "phr_epk_"
+    """Part of the ping URLs `/ping/<key>/<name>` of all heartbeats of an environment."""
     INVITATION = "phr_inv_"
     """Opens an account to the invited person, once."""
     SESSION = "phr_ses_"
@@ -35,6 +37,8 @@ class CredentialKind(StrEnum):
     """Part of a link to the report of one site, which anybody who has the link can read."""
     SITE = "sit_"
     """A site's tracker ID. It is public, and permits only collection from the site's own origins."""
+    HEARTBEAT_NAME = "heartbeat/"
+    """No credential: the kind of the key directory's entries that find a heartbeat by its name."""
 
 
 def _checksum(text: str) -> str:

@@ -9,6 +9,8 @@ MetricName = Literal[
     "pharos_edge_events_accepted",
     # Signals of heartbeats and queues acknowledged with a 202.
     "pharos_edge_signals_accepted",
+    # Items of Sentry SDKs that were accepted and not kept, by type and reason.
+    "pharos_edge_sentry_dropped_items",
     # Seconds from the start of the handler to the response.
     "pharos_edge_request_seconds",
     # Bytes of request bodies in flight.

@@ -11,6 +11,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 Signal = Literal["start", "success", "failure"]
+PingSignal = Literal["start", "success", "failure", "log"]
+"""What a ping reports; `log` keeps a text and changes no state."""
 WorkerStatus = Literal["idle", "busy", "stopped"]
 # The range of a signed 64-bit column.
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -30,11 +32,15 @@ class Ping(Struct, gc=False):
 
     ping_id: UUID
     """Created by the edge. Becomes the run's ID if the ping starts a run without naming it."""
-    signal: Signal
+    signal: PingSignal
     run_id: UUID | None = None
     """The parameter `rid`, if the caller has sent it."""
     exit_status: int | None = None
     output: str | None = None
+    name: str | None = None
+    """The name of the heartbeat, in a record of the kind `named ping`."""
+    may_create: bool = False
+    """True if it creates the heartbeat of the name. False of later pings, which must not bring a renamed one back."""
 
 
 class QueueSnapshot(Struct, gc=False):
@@ -64,9 +70,10 @@ class MonitorMeta(Struct, array_like=True, frozen=True, gc=False):
     Fields are only ever added at the end, with a default, so that old records stay readable.
     """
 
-    kind: Literal["heartbeat", "snapshot", "worker", "ping"]
+    kind: Literal["heartbeat", "snapshot", "worker", "ping", "named ping"]
+    """A `named ping` is for the heartbeat of a name, which it may create if the environment has none."""
     monitor: int
-    """The ID of the heartbeat or of the queue."""
+    """The ID of the heartbeat or of the queue; 0 of a `named ping`."""
     environment_id: str
     received_ms: int
     """Time of receipt at the edge, milliseconds since 1970, UTC."""

@@ -4,7 +4,7 @@ column store."""
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -13,10 +13,23 @@ from pipeline_contracts import topics
 from pipeline_contracts.blind_times import INTAKE_CLOCK
 from pipeline_contracts.heartbeat_runs import Run, record_output
 from pipeline_contracts.heartbeat_states import Heartbeat, apply_signal, note_signal, update_state
-from pipeline_contracts.monitors import INTAKE_MONITOR, HeartbeatSignal, Ping, Signal, decode_monitor_meta
+from pipeline_contracts.monitors import (
+    INTAKE_MONITOR,
+    HeartbeatSignal,
+    Ping,
+    PingSignal,
+    Signal,
+    decode_monitor_meta,
+)
 from pipeline_contracts.ping_pairs import PingPairs, UnpairedPing, assign_run, repeat_window_ms
 from pipeline_contracts.records import LogRecord
-from storage_backends.monitor_states.interface import MonitorStates, Progress, Watched
+from storage_backends.monitor_states.interface import (
+    LogEntry,
+    MonitorStates,
+    NamedHeartbeat,
+    Progress,
+    Watched,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -35,12 +48,17 @@ class _Received(NamedTuple):
     environment_id: str
     run_id: str
     """The ping's own ID if the ping names no run: a new run gets this ID."""
-    signal: Signal
+    signal: PingSignal
     received_ms: int
     unpaired: bool = False
     offset: int = 0
     exit_status: int | None = None
     output: str | None = None
+    name: str | None = None
+    """The name of the heartbeat, if the edge did not know its ID."""
+    entry_id: str = ""
+    """The ping's own ID, for an entry of the log."""
+    may_create: bool = False
 
 
 class HeartbeatsTopic(MonitorTopic[_Received]):
@@ -57,7 +75,7 @@ class HeartbeatsTopic(MonitorTopic[_Received]):
 
     def decode(self, record: LogRecord) -> _Received:
         meta = decode_monitor_meta(record.meta)
-        if meta.kind != "ping":
+        if meta.kind not in ("ping", "named ping"):
             sent = _decode(record.value)
             return _Received(
                 meta.monitor, meta.environment_id, str(sent.run_id), sent.signal, meta.received_ms
@@ -73,11 +91,18 @@ class HeartbeatsTopic(MonitorTopic[_Received]):
             record.offset,
             ping.exit_status,
             ping.output,
+            ping.name if meta.kind == "named ping" else None,
+            str(ping.ping_id),
+            ping.may_create,
         )
 
     async def apply_reports(self, reports: Sequence[_Received], progress: Progress, log: str) -> None:
         await self._keep_intake_clock(reports)
-        reports = [report for report in reports if report.heartbeat_id != INTAKE_MONITOR]
+        reports = await self._find_named(
+            [report for report in reports if report.heartbeat_id != INTAKE_MONITOR or report.name is not None]
+        )
+        await self._store_log(reports)
+        reports = [report for report in reports if report.signal != "log"]
         if not reports:
             await self._states.note_progress(progress)
             return
@@ -87,11 +112,55 @@ class HeartbeatsTopic(MonitorTopic[_Received]):
         intake_ms = await self._read_intake_clock(max(report.received_ms for report in reports))
         await self._states.change(run_ids, partial(_apply_signals, reports, log, intake_ms), progress)
 
+    async def _find_named(self, reports: list[_Received]) -> list[_Received]:
+        """Create the heartbeats of new names, and return the reports with the IDs of their heartbeats. Before the
+        signals are applied: a chunk that is read again finds the heartbeats."""
+        requested: dict[tuple[str, str], NamedHeartbeat] = {}
+        for report in reports:
+            if report.name is not None:
+                created_ms = report.received_ms if report.may_create else None
+                named = NamedHeartbeat(report.environment_id, report.name, created_ms)
+                known = requested.get((report.environment_id, report.name))
+                if known is None or known.created_ms is None:
+                    requested[report.environment_id, report.name] = named
+        if not requested:
+            return reports
+        ids = await self._states.find_or_create(list(requested.values()))
+        if missing := [name for environment, name in requested if (environment, name) not in ids]:
+            logger.warning(
+                "ignored pings for %d names: the heartbeats were removed, or their environment has no room",
+                len(missing),
+            )
+        return [
+            report
+            if report.name is None
+            else report._replace(heartbeat_id=ids[report.environment_id, report.name])
+            for report in reports
+            if report.name is None or (report.environment_id, report.name) in ids
+        ]
+
+    async def _store_log(self, reports: Sequence[_Received]) -> None:
+        entries = [
+            LogEntry(
+                report.heartbeat_id,
+                report.environment_id,
+                report.entry_id,
+                None if report.unpaired else report.run_id,
+                report.received_ms,
+                report.output,
+            )
+            for report in reports
+            if report.signal == "log"
+        ]
+        if entries:
+            await self._states.add_log_entries(entries)
+
     async def _keep_intake_clock(self, reports: Sequence[_Received]) -> None:
         """Find gaps in which no edge accepted signals. Called first, so that no signal is applied before the deadlines
         have moved; for an earlier signal that is applied later they have moved too."""
         for report in reports:
-            if report.heartbeat_id != INTAKE_MONITOR or report.received_ms - self._kept_ms < _CLOCK_MS:
+            is_clock = report.heartbeat_id == INTAKE_MONITOR and report.name is None
+            if not is_clock or report.received_ms - self._kept_ms < _CLOCK_MS:
                 continue
             gap = await self._states.keep_clock(INTAKE_CLOCK, report.received_ms)
             self._kept_ms = report.received_ms
@@ -116,7 +185,7 @@ class HeartbeatsTopic(MonitorTopic[_Received]):
 def _apply_signals(
     reports: Sequence[_Received], log: str, intake_ms: int | None, watched: Mapping[int, Watched]
 ) -> list[Watched]:
-    """Apply the signals in order, and return the heartbeats that they have changed."""
+    """Apply the signals, of which none is `log`, in order. Return the heartbeats that they have changed."""
     changed: dict[int, Watched] = {}
     written: set[tuple[int, str]] = set()
     for report in reports:
@@ -124,7 +193,7 @@ def _apply_signals(
         if found is None or found.heartbeat.environment_id != report.environment_id:
             logger.warning("ignored a signal for heartbeat %d, which does not exist", report.heartbeat_id)
             continue
-        run_id = report.run_id
+        run_id, signal = report.run_id, cast(Signal, report.signal)
         if report.unpaired:
             paired = _find_run(found.heartbeat, report, log, intake_ms)
             if paired is None:
@@ -135,8 +204,8 @@ def _apply_signals(
         run = found.runs.get(run_id)
         if run is None:
             run = found.runs[run_id] = Run(run_id, report.received_ms)
-        if apply_signal(found.heartbeat, run, report.signal, report.received_ms, intake_ms):
-            record_output(run, report.signal, report.exit_status, report.output)
+        if apply_signal(found.heartbeat, run, signal, report.received_ms, intake_ms):
+            record_output(run, signal, report.exit_status, report.output)
             if (report.heartbeat_id, run_id) not in written:
                 written.add((report.heartbeat_id, run_id))
                 found.changed.append(run)
@@ -151,7 +220,7 @@ def _find_run(heartbeat: Heartbeat, report: _Received, log: str, intake_ms: int 
     """Return the run that an unpaired ping belongs to; None if the ping was applied before."""
     if heartbeat.pings is None:
         heartbeat.pings = PingPairs()
-    ping = UnpairedPing(report.run_id, report.signal, report.received_ms, log, report.offset)
+    ping = UnpairedPing(report.run_id, cast(Signal, report.signal), report.received_ms, log, report.offset)
     within_ms = repeat_window_ms(heartbeat.schedule.period_seconds)
     run_id = assign_run(heartbeat.pings, ping, within_ms, heartbeat.max_runtime_ms)
     if run_id is not None:

@@ -9,34 +9,17 @@ import msgspec
 from analytics_queries.stored_receipts import stored_receipts
 from consumers.chunk import Chunk, ChunkRows, DeadRecord, RecordRows, RowsOnly
 from consumers.deep_json import call_with_deeper_stack
+from consumers.transforms.receipts import RECEIPTS, BatchIdentity, receipt_row
 from consumers.transforms.telemetry_rows import telemetry_rows
 from consumers.transforms.weight import weigh
 from pipeline_contracts import topics
 from pipeline_contracts.records import BatchMeta, LogRecord, decode_meta
-from pipeline_contracts.times import format_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
 
 EVENTS = "pharos.telemetry_events"
-RECEIPTS = "pharos.ingest_receipts"
 
 # After so many events the transform yields to the event loop: an edge may run in the same process.
 _BREATH_EVENTS = 500
-
-
-class _ReceiptRow(msgspec.Struct, gc=False):
-    receipt_id: str
-    environment_id: str
-    batch_id: str
-    outcome: str
-    received: int
-    clamped: int
-    received_at: str
-    errors: list[str]
-    log: str
-    log_offset: int
-
-
-_encode = msgspec.json.Encoder().encode
 
 
 class TelemetryTopic(RowsOnly):
@@ -107,16 +90,5 @@ def _receipt(
     clamped: int = 0,
     errors: list[str] | None = None,
 ) -> RecordRows:
-    row = _ReceiptRow(
-        receipt_id=name,
-        environment_id=meta.environment_id,
-        batch_id=meta.batch_id,
-        outcome=outcome,
-        received=meta.events,
-        clamped=clamped,
-        received_at=format_epoch_ms(meta.received_ms),
-        errors=errors or [],
-        log=log,
-        log_offset=record.offset,
-    )
-    return RecordRows(record.offset, _encode(row) + b"\n", 1)
+    batch = BatchIdentity(name, meta.environment_id, meta.batch_id, meta.events, meta.received_ms)
+    return receipt_row(record, batch, log, outcome, clamped=clamped, errors=errors)

@@ -35,6 +35,7 @@ from control_domain.monitors.describe_keys import (
     describe_ping_key,
 )
 from control_domain.monitors.find import FoundHeartbeat, find_heartbeat
+from control_domain.monitors.heartbeat_log import LogEntryDocument, LogKey, describe_log_entry, list_log
 from control_domain.monitors.monitor_keys import add_monitor_key
 from control_domain.monitors.next_runs import list_next_runs
 from control_domain.monitors.operations import HeartbeatSettings, get_settings
@@ -166,6 +167,7 @@ async def create_heartbeat(
     key, secret = await add_monitor_key(at.session, found, None, at.actor, at.now)
     ping_key = await add_ping_key(at.session, found, at.sealing_keys, at.actor, at.now)
     at.publish_after_commit([key.digest, ping_key.row.digest])
+    at.publish_names_after_commit(found.environment.public_id, found.monitor.name)
     return {
         **describe_heartbeat(found),
         "key": describe_new_monitor_key(key, secret, at.now),
@@ -189,7 +191,11 @@ async def update_heartbeat(
     """
     await _lock_and_check(at)
     changes = HeartbeatChanges(**msgspec.structs.asdict(body))
+    former_name = at.found.monitor.name
     await manage_heartbeats.update_heartbeat(at.session, at.found, changes, at.actor, at.now)
+    if body.name is not None:
+        # Also for the name that it has already: the edges may not have been informed the first time.
+        at.publish_names_after_commit(at.found.environment.public_id, former_name, at.found.monitor.name)
     return describe_heartbeat(at.found)
 
 
@@ -202,6 +208,7 @@ async def delete_heartbeat(at: _Change) -> RemovedMonitor:
     await _lock_and_check(at)
     digests = await manage_heartbeats.delete_heartbeat(at.session, at.found, at.actor, at.now)
     at.revoke_after_commit(digests)
+    at.publish_names_after_commit(at.found.environment.public_id, at.found.monitor.name)
     return describe_removed(at.found, len(digests))
 
 
@@ -250,6 +257,21 @@ async def read_heartbeat_run(at: _Read) -> RunWithOutput:
     except ValueError:
         raise NotFound("The ID of a run is a UUID.") from None
     return describe_run_with_output(await listing.find_run(at.session, at.found.monitor, run_id))
+
+
+@operations.get("/v1/monitors/heartbeats/{heartbeat}/log")
+async def list_heartbeat_log(
+    at: _Read, params: Annotated[PageQuery, query(PageQuery)]
+) -> PageOf[LogEntryDocument]:
+    """List what the job has logged.
+
+    The texts that it has sent to the `/log` of its ping URL: the newest 100 of the last 7 days, the newest first.
+    """
+    pages = read_sorted_pages(at, params, f"log of heartbeat {at.found.monitor.id}")
+    after = None if pages.after is None else LogKey.read(pages.after)
+    entries, has_more = await list_log(at.session, at.found.monitor, pages.limit, after)
+    last = LogKey(entries[-1].received_ms, entries[-1].entry_id) if has_more else None
+    return pages.answer([describe_log_entry(entry) for entry in entries], None if last is None else str(last))
 
 
 async def _lock_and_check(at: At[FoundHeartbeat]) -> None:

@@ -121,6 +121,10 @@ class At(Generic[T]):
         """Publish these keys to the edges after the commit. `sites`: the IDs of the sites whose trackers they are."""
         self.changed_keys.add(ChangedKeys([*digests], [*sites]))
 
+    def publish_names_after_commit(self, environment_id: str, *names: str) -> None:
+        """Publish that heartbeats of the environment, named by its public ID, got or lost these names."""
+        self.changed_keys.add(ChangedKeys(names=[(environment_id, name) for name in names]))
+
     def revoke_after_commit(self, digests: Sequence[bytes]) -> None:
         """Revoke these keys at the edges, which accept none of them 5 s after the commit."""
         self.changed_keys.add(ChangedKeys(revoked=[*digests]))

@@ -31,6 +31,7 @@ from control_domain.tables.accounts import Account, Membership, Person
 from control_domain.tables.projects import Environment, Project
 from pipeline_contracts.credentials import digest_credential
 from pipeline_contracts.rate_limits import RateLimit
+from pipeline_contracts.sentry_dsn import make_sentry_dsn
 from pipeline_contracts.settings import PREFIX, BadSettings, Settings
 
 # The largest integer of the column in Postgres.
@@ -60,6 +61,9 @@ async def ensure_first_account(
         # Another process has created the account meanwhile; this time it is found.
         made = await _ensure(sessions, settings, present)
     credentials = {**present, **made}
+    if "ingest_key" in credentials:
+        # With each start, because the address may be another one.
+        credentials["sentry_dsn"] = make_sentry_dsn(base_url, str(credentials["ingest_key"]))
     credentials = {"base_url": base_url, **{k: v for k, v in credentials.items() if k != "base_url"}}
     write_private(path, json.dumps(credentials, indent=2) + "\n")
     return credentials

@@ -12,7 +12,9 @@ from sqlalchemy.orm import InstrumentedAttribute
 from control_domain.database.statements import lock_row
 from control_domain.monitors.heartbeat_alerts import record_removal_alerts
 from control_domain.tables.monitors import (
+    CreatedHeartbeat,
     Heartbeat,
+    HeartbeatLogEntry,
     HeartbeatRun,
     HeartbeatState,
     MonitorKey,
@@ -31,6 +33,8 @@ class RemovedMonitors:
     count: int
     digests: Sequence[bytes]
     """Digests of the keys, for the edges to drop after the commit."""
+    names: Sequence[str] = ()
+    """The names of the removed heartbeats."""
 
 
 async def remove_heartbeat(session: AsyncSession, heartbeat: Heartbeat, now: datetime) -> Sequence[bytes]:
@@ -74,7 +78,12 @@ async def remove_heartbeats(
     # SQLite has no such locks. From this write on, no scan can begin an incident that this removal does not see.
     await lock_row(session, HeartbeatState.version, HeartbeatState.heartbeat_id.in_(states))
     await record_removal_alerts(session, condition, now)
-    referring_columns = (HeartbeatState.heartbeat_id, HeartbeatRun.heartbeat_id)
+    referring_columns = (
+        HeartbeatState.heartbeat_id,
+        HeartbeatRun.heartbeat_id,
+        HeartbeatLogEntry.heartbeat_id,
+        CreatedHeartbeat.heartbeat_id,
+    )
     return await _remove(session, Heartbeat, condition, MonitorKey.heartbeat_id, referring_columns)
 
 
@@ -100,9 +109,10 @@ async def _remove(
     for column in referring_columns:
         await session.execute(_without_synchronization(delete(column.class_).where(column.in_(mine))))
     removed = await session.execute(
-        _without_synchronization(delete(table).where(condition).returning(table.id))
+        _without_synchronization(delete(table).where(condition).returning(table.name))
     )
-    return RemovedMonitors(len(removed.all()), digests)
+    names = removed.scalars().all()
+    return RemovedMonitors(len(names), digests, names)
 
 
 def _without_synchronization(statement: Any) -> Any:

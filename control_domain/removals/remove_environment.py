@@ -18,13 +18,14 @@ from control_domain.removals.end_incidents import end_environment_incidents
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.exceptions import ExceptionStatus
 from control_domain.tables.notifications import AlertThreshold, NotificationRule
-from control_domain.tables.projects import Environment, EnvironmentLock, IngestKey
+from control_domain.tables.projects import Environment, EnvironmentLock, EnvironmentPingKey, IngestKey
 from control_domain.tables.recorded_deployments import RecordedDeployment
 from control_domain.tables.runtime import EnvironmentLease, Instance
 from control_domain.tables.variables import ProtectedVariable, VariableChange, VariableSet
 from control_domain.tables.webhooks import ClosingPreview, WaitingPush
 from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus
 from pipeline_contracts.errors import DeployRunning
+from pipeline_contracts.heartbeat_names import digest_heartbeat_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +128,14 @@ async def _remove_monitors_and_keys(
     session: AsyncSession, environment: Environment, now: datetime
 ) -> tuple[list[bytes], dict[str, int]]:
     monitors = await remove_monitors(session, environment, now)
-    ingest_keys = delete(IngestKey).where(IngestKey.environment_id == environment.id)
-    found = await session.execute(ingest_keys.returning(IngestKey.digest))
-    digests = [*found.scalars(), *(digest for removed in monitors.values() for digest in removed.digests)]
-    return digests, {"keys": len(digests), **{name: removed.count for name, removed in monitors.items()}}
+    digests = [digest for removed in monitors.values() for digest in removed.digests]
+    for table in (IngestKey, EnvironmentPingKey):
+        keys = delete(table).where(table.environment_id == environment.id)
+        digests += (await session.execute(keys.returning(table.digest))).scalars()
+    counts = {"keys": len(digests), **{name: removed.count for name, removed in monitors.items()}}
+    # No environment gets this public ID again, so none of these names becomes valid again.
+    names = monitors["heartbeats"].names
+    return [*digests, *(digest_heartbeat_name(environment.public_id, name) for name in names)], counts
 
 
 def _deploy_deletes(environment_id: int) -> list[Any]:

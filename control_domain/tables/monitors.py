@@ -118,6 +118,38 @@ class HeartbeatRun(Base):
     """Output of the job, from the body of a ping."""
 
 
+class HeartbeatLogEntry(Base):
+    """A text that a job has sent to the `/log` of its ping URL. It changes no state."""
+
+    __tablename__ = "heartbeat_log_entries"
+    # The pages of the log of one heartbeat, newest first; and the log's pruning.
+    __table_args__ = (
+        Index("ix_heartbeat_log_entries_heartbeat_id", "heartbeat_id", "received_ms"),
+        Index("ix_heartbeat_log_entries_received_ms", "received_ms"),
+    )
+
+    heartbeat_id: Mapped[int] = mapped_column(
+        ForeignKey("heartbeats.id"), primary_key=True, autoincrement=False
+    )
+    entry_id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    run_id: Mapped[str | None] = mapped_column(String(36))
+    """The run that the job has named."""
+    received_ms: Mapped[int] = mapped_column(BigInteger)
+    text: Mapped[str | None] = mapped_column(Text)
+
+
+class CreatedHeartbeat(Base):
+    """A heartbeat that a ping has created, and that is not published yet. The consumer adds the row, and the control
+    plane removes it."""
+
+    __tablename__ = "created_heartbeats"
+
+    heartbeat_id: Mapped[int] = mapped_column(
+        ForeignKey("heartbeats.id"), primary_key=True, autoincrement=False
+    )
+    created_ms: Mapped[int] = mapped_column(BigInteger)
+
+
 class Queue(Base):
     """A queue of jobs whose length and workers are reported."""
 

@@ -83,6 +83,20 @@ class EnvironmentLock(Base):
     locked_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
+class EnvironmentPingKey(Base):
+    """A key in the ping URLs of all heartbeats of an environment: the digest of its secret and its lifetime."""
+
+    __tablename__ = "environment_ping_keys"
+    __table_args__ = {"sqlite_autoincrement": True}
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"), index=True)
+    digest: Mapped[bytes] = mapped_column(LargeBinary(32), unique=True)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+
 class IngestKey(Base):
     """A key for ingest into one environment: the digest of its secret and its lifetime."""
 

@@ -19,7 +19,7 @@ from consumers.assemble import TRANSFORMS, assemble_loop
 from consumers.chunk import Transform
 from consumers.loop import ConsumerLoop
 from consumers.transforms.pageviews_topic import IDS
-from consumers.transforms.telemetry_topic import RECEIPTS
+from consumers.transforms.receipts import RECEIPTS
 from loadtests.bench.child_process import send_result
 from loadtests.bench.collect_payloads import collect_bodies, collected_records
 from loadtests.bench.null_column_store import NullColumnStore

@@ -70,6 +70,7 @@ COMMANDS_BY_GROUP: Final[dict[str, dict[str, Command]]] = {
         "run": Command("monitors.run", "run a scheduled job, and report it to its heartbeat"),
         "heartbeat": Command("monitors.heartbeat", "heartbeats of scheduled jobs", is_noun=True),
         "heartbeats": Command("monitors.heartbeat", "show all heartbeats at a glance", is_noun=True),
+        "ping-key": Command("monitors.ping_keys", "ping keys of environments", is_noun=True),
         "queue": Command("monitors.queue", "queues of jobs", is_noun=True),
         "queues": Command("monitors.queue", "show all queues at a glance", is_noun=True),
         "tail": Command("telemetry.tail", "show the newest events"),

@@ -1,5 +1,5 @@
-"""`pharos heartbeat create|list|show|set|rename|runs|output|pause|resume|new-key|new-ping-key|revoke-key|remove`, and
-`pharos heartbeats`."""
+"""`pharos heartbeat create|list|show|set|rename|runs|output|log|pause|resume|new-key|new-ping-key|revoke-key|remove`,
+and `pharos heartbeats`."""
 
 import argparse
 from collections.abc import Mapping
@@ -30,6 +30,7 @@ _VERBS = {
     "rename": "change its name",
     "runs": "list its runs of the last 7 days",
     "output": "print the output of a run",
+    "log": "print what its job has logged, the newest 100 texts of the last 7 days",
     "pause": "record its signals, but do not evaluate them",
     "resume": "evaluate it again, from its next signal on",
     "new-key": "create one more key; existing ones keep working",
@@ -41,6 +42,7 @@ _DESCRIPTIONS = {
     "show": "Only people who may change the heartbeat see its ping URLs: anybody who knows one can report for it.",
     "set": "Counted failures stay counted; only a success ends `down`.",
     "output": "A job sends it in the body of a ping. It is kept as long as the run.",
+    "log": "A job sends each text to its ping URL with /log at the end, which changes no state. The newest comes last.",
 }
 _STATES = ("new", "running", "up", "late", "down", "paused", "unknown")
 _DEFAULTS = {"timezone": "UTC", "grace": "5m", "max-runtime": "1h", "failures": "1"}
@@ -54,6 +56,7 @@ _SETTINGS = (
 )
 _SHOWN_RUNS: Final = 20
 _LISTED_RUNS: Final = 50
+_LISTED_LOG: Final = 20
 _SEARCHED_RUNS: Final = 100
 
 
@@ -89,6 +92,8 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
             _add_state_option(parser)
         case "runs":
             add_limit_argument(parser, _LISTED_RUNS)
+        case "log":
+            add_limit_argument(parser, _LISTED_LOG)
         case "output":
             parser.add_argument(
                 "run_id",
@@ -168,6 +173,9 @@ def _run(arguments: argparse.Namespace) -> int:
             return print_result(
                 arguments, runs, lambda runs: _show_runs(arguments, heartbeat, runs), quiet="run_id"
             )
+        case "log":
+            entries = api.get_all(*path, "log", limit=arguments.limit)
+            return print_result(arguments, entries, lambda entries: _show_log(heartbeat, entries))
         case "output":
             return print_result(arguments, _read_output(api, heartbeat, arguments.run_id), _show_output)
         case "new-ping-key":
@@ -244,6 +252,17 @@ def _show_output(run: dict[str, Any]) -> None:
     if run["output"] is None:
         raise NoSuchName(f"Run {run['run_id']} has no output.")
     print(replace_control_characters(run["output"]))
+
+
+def _show_log(heartbeat: Row, entries: list[dict[str, Any]]) -> None:
+    from operator_cli.durations import format_minute
+    from operator_cli.terminal_text import replace_control_characters
+
+    if not entries:
+        print(f"Nothing was logged at {heartbeat['name']} in the last 7 days.")
+    for entry in reversed(entries):
+        text = replace_control_characters(entry["text"] or "").rstrip("\n")
+        print(f"{format_minute(entry['logged_at'])} UTC  {text}")
 
 
 def _show_state(heartbeat: dict[str, Any]) -> None:

@@ -39,6 +39,17 @@ In a script, with the time it takes and its output:
   {curl} --data-raw "$output" {url}/$status""")
 
 
+def describe_named_ping_urls(root: str) -> str:
+    """Return commands that ping heartbeats by name. `root`: what their URLs begin with, up to the name."""
+    curl = "curl -fsS -m 10 --retry 5 -o /dev/null"
+    return f"""
+In a crontab; the first ping creates the heartbeat "backup", which is due each day:
+  0 3 * * *  /usr/local/bin/backup; {curl} "{root}backup/$??create=1"
+On a machine without Pharos, with the time it takes and its output:
+  curl -fsSO {root.partition("/ping/")[0]}/pharos-run.py
+  PHAROS_PING_URL='{root}backup?create=1' python3 pharos-run.py -- your-command"""
+
+
 def _find_cron(period_seconds: int) -> str:
     """Return a crontab schedule with this period, or a placeholder where cron has none."""
     minutes, seconds = divmod(period_seconds, 60)

@@ -23,6 +23,9 @@ class OtlpMeta(msgspec.Struct, array_like=True, frozen=True, gc=False):
     coding: Coding = "json"
     rejected: tuple[int, ...] = ()
     """Indexes of the rejected records in the body, ascending from 0. The body still contains them."""
+    batch_id: str = ""
+    """Names the request within its environment: the consumers store the first one with this name, and the record's key
+    is the name of its receipt. Empty: each request is stored."""
 
 
 encode_otlp_meta = msgspec.msgpack.Encoder().encode

@@ -18,7 +18,7 @@ class SiteEntry:
 
 @dataclass(frozen=True, slots=True)
 class KeyEntry:
-    """An ingest key, a monitor key or a site's tracker ID: its owner, its scope, and its account's rate limit."""
+    """A key, a site's tracker ID or a heartbeat's name: its owner, its scope, and its account's rate limit."""
 
     digest: bytes
     kind: CredentialKind
@@ -29,9 +29,11 @@ class KeyEntry:
     expires_ms: int | None = None
     """Time of expiry, milliseconds since 1970; None: never."""
     monitor: str | None = None
-    """The monitor of a monitor key, `heartbeat/7` or `queue/3`; None for an ingest key."""
+    """The monitor of a monitor key, a ping key or a name, `heartbeat/7` or `queue/3`; None for other keys."""
     site: SiteEntry | None = None
     """The site of a tracker ID; None for a key."""
+    may_create: bool = False
+    """True for the ping key of an environment in which pings may create heartbeats: it has not too many yet."""
 
 
 ReadEntries = Callable[[], Awaitable[Sequence[KeyEntry]]]

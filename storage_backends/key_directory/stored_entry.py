@@ -20,6 +20,7 @@ class _Stored(msgspec.Struct, array_like=True, frozen=True):
     monitor: str | None = None
     site_id: int | None = None
     origins: tuple[str, ...] = ()
+    may_create: bool = False
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -40,6 +41,7 @@ def encode_entry(entry: KeyEntry) -> bytes:
             entry.monitor,
             None if entry.site is None else entry.site.site_id,
             () if entry.site is None else entry.site.origins,
+            entry.may_create,
         )
     )
 
@@ -57,4 +59,5 @@ def decode_entry(digest: bytes, data: bytes) -> KeyEntry:
         stored.expires_ms,
         stored.monitor,
         None if stored.site_id is None else SiteEntry(stored.site_id, stored.origins),
+        stored.may_create,
     )

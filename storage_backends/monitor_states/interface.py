@@ -12,6 +12,32 @@ MAX_WORKERS = 1000
 """Stored workers of a queue. Each process of it may be a new worker."""
 
 
+MAX_LOG_ENTRIES = 100
+"""Stored log entries of a heartbeat."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedHeartbeat:
+    """The heartbeat of this name in an environment, named by its public ID."""
+
+    environment_id: str
+    name: str
+    created_ms: int | None
+    """When it is created, if there is none; None: then it is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """A text that a job has logged at its heartbeat. `entry_id` is unique; `environment_id` is the public one."""
+
+    heartbeat_id: int
+    environment_id: str
+    entry_id: str
+    run_id: str | None
+    received_ms: int
+    text: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """Everything received up to `through_ms` (milliseconds since 1970) in a partition of a topic is applied."""
@@ -81,6 +107,20 @@ class MonitorStates(Protocol):
         then nothing was changed."""
         ...
 
+    async def find_or_create(self, requested: Sequence[NamedHeartbeat]) -> Mapping[tuple[str, str], int]:
+        """Return the IDs of these heartbeats by environment and name. Those with `created_ms` that do not exist are
+        created, with the schedule of `heartbeat_names` and a row in `created_heartbeats`, in one transaction.
+
+        Not created: names in unknown environments, and in those with `MAX_CREATED_MEANWHILE` heartbeats. Raises
+        `StorageUnavailable`."""
+        ...
+
+    async def add_log_entries(self, entries: Sequence[LogEntry]) -> None:
+        """Add entries to the logs of heartbeats in one transaction; entries that are stored already change nothing. Of
+        each heartbeat the newest `MAX_LOG_ENTRIES` stay stored. Entries of unknown heartbeats are left out. Raises
+        `StorageUnavailable`."""
+        ...
+
     async def change_due(self, clock_ms: int, limit: int, change: Change) -> int:
         """Do the same for up to `limit` heartbeats whose deadline has passed, with their open runs. A heartbeat that
         another process changes meanwhile is not written. Return the number of due heartbeats."""
@@ -122,6 +162,10 @@ class MonitorStates(Protocol):
     async def prune_runs(self, before_ms: int, limit: int) -> int:
         """Remove up to `limit` runs whose first signal is older and that are not open; return the number removed. Their
         failures stay counted in `failures_in_row`, and the newest success stays."""
+        ...
+
+    async def prune_log(self, before_ms: int, limit: int) -> int:
+        """Remove up to `limit` log entries that were received earlier; return the number removed."""
         ...
 
     async def close(self) -> None:

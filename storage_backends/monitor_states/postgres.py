@@ -8,20 +8,26 @@ import asyncpg
 from pipeline_contracts.blind_times import Gap, find_gap
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.heartbeat_states import keep_failures, recount
+from pipeline_contracts.times import from_epoch_ms
 from storage_backends.monitor_states.interface import (
     BLIND_CLOCK,
     Change,
+    LogEntry,
+    NamedHeartbeat,
     Progress,
     SeenQueue,
     SeenWorker,
     Watched,
 )
 from storage_backends.monitor_states.rows import (
+    CREATED_COLUMNS,
     add_runs,
     all_runs,
     blind_facts,
     by_id,
     columns_of,
+    log_entry_values,
+    logs_to_trim,
     requested_runs,
     run_values,
     runs_of,
@@ -74,6 +80,36 @@ class PostgresMonitorStates:
                 await connection.execute(
                     _SQL["write_progress"], progress.topic, progress.partition, progress.through_ms
                 )
+
+        await self._in_transaction(run)
+
+    async def find_or_create(self, requested: Sequence[NamedHeartbeat]) -> Mapping[tuple[str, str], int]:
+        names = columns_of((each.environment_id, each.name) for each in requested)
+
+        async def find(connection: Any) -> dict[tuple[str, str], int]:
+            return {(row[0], row[1]): row[2] for row in await connection.fetch(_SQL["read_names"], *names)}
+
+        async def run(connection: Any) -> Mapping[tuple[str, str], int]:
+            found = await find(connection)
+            missing = {
+                (each.environment_id, each.name): each.created_ms
+                for each in requested
+                if each.created_ms is not None and (each.environment_id, each.name) not in found
+            }
+            if not missing:
+                return found
+            # In the order of their names, so that two consumers never deadlock.
+            for (environment_id, name), created_ms in sorted(missing.items()):
+                values = (environment_id, name, from_epoch_ms(created_ms), *CREATED_COLUMNS)
+                await connection.execute(_SQL["create_heartbeat"], *values, created_ms)
+            return await find(connection)
+
+        return await self._in_transaction(run)
+
+    async def add_log_entries(self, entries: Sequence[LogEntry]) -> None:
+        async def run(connection: Any) -> None:
+            await connection.executemany(_SQL["write_log_entry"], [log_entry_values(e) for e in entries])
+            await connection.executemany(_SQL["trim_log"], logs_to_trim(entries))
 
         await self._in_transaction(run)
 
@@ -154,6 +190,9 @@ class PostgresMonitorStates:
             return len(rows)
 
         return await self._in_transaction(run)
+
+    async def prune_log(self, before_ms: int, limit: int) -> int:
+        return _count(await self._execute(_SQL["delete_log_entries"], before_ms, limit))
 
     async def close(self) -> None:
         await self._pool.close()

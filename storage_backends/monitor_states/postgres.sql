@@ -53,6 +53,54 @@ FROM heartbeat_runs
 WHERE heartbeat_id = ANY($1::int[])
     AND started_ms IS NOT NULL AND succeeded_ms IS NULL AND failed_ms IS NULL AND timed_out_ms IS NULL;
 
+-- name: read_names
+-- Which heartbeats have these names, each with its environment?
+SELECT e.public_id, h.name, h.id
+FROM heartbeats AS h
+JOIN environments AS e ON e.id = h.environment_id
+JOIN unnest($1::text[], $2::text[]) AS requested (environment, name) ON e.public_id = environment AND h.name = requested.name;
+
+-- name: create_heartbeat
+-- Create the heartbeat $2 in the environment $1 with its state, unless the name is taken or the environment has $7 already.
+-- Note that a ping has created it: the control plane publishes its name.
+WITH created AS (
+    INSERT INTO heartbeats (environment_id, name, created_at, period_seconds, timezone, grace_seconds,
+        max_runtime_seconds, failures_before_down, paused)
+    SELECT e.id, $2::text, $3::timestamptz, $4::int, 'UTC', $5::int, $6::int, 1, false
+    FROM environments AS e
+    WHERE e.public_id = $1::text AND (SELECT count(*) FROM heartbeats AS h WHERE h.environment_id = e.id) < $7::int
+    ON CONFLICT (environment_id, name) DO NOTHING
+    RETURNING id
+), state AS (
+    INSERT INTO heartbeat_states (heartbeat_id, state, since_ms, failures_in_row, open_runs, version)
+    SELECT id, 'new', $8::bigint, 0, 0, 0 FROM created
+)
+INSERT INTO created_heartbeats (heartbeat_id, created_ms) SELECT id, $8::bigint FROM created;
+
+-- name: write_log_entry
+-- Add an entry to the log of a heartbeat of the environment $6.
+INSERT INTO heartbeat_log_entries (heartbeat_id, entry_id, run_id, received_ms, text)
+SELECT $1::int, $2::text, $3::text, $4::bigint, $5::text
+WHERE EXISTS (
+    SELECT 1 FROM heartbeats JOIN environments ON environments.id = heartbeats.environment_id
+    WHERE heartbeats.id = $1 AND environments.public_id = $6::text
+)
+ON CONFLICT DO NOTHING;
+
+-- name: trim_log
+-- Remove the log entries of heartbeat $1 beyond the newest $2.
+DELETE FROM heartbeat_log_entries AS l USING (
+    SELECT received_ms, entry_id FROM heartbeat_log_entries WHERE heartbeat_id = $1
+    ORDER BY received_ms DESC, entry_id DESC LIMIT 1 OFFSET $2::int
+) AS newest
+WHERE l.heartbeat_id = $1 AND (l.received_ms, l.entry_id) <= (newest.received_ms, newest.entry_id);
+
+-- name: delete_log_entries
+-- Remove up to $2 log entries that were received before $1.
+DELETE FROM heartbeat_log_entries WHERE (heartbeat_id, entry_id) IN (
+    SELECT heartbeat_id, entry_id FROM heartbeat_log_entries WHERE received_ms < $1 LIMIT $2
+);
+
 -- name: read_prunable_runs
 -- Which runs whose first signal is older than $1 may be removed? Not the open ones that are still judged, nor the newest
 -- success: the failures in a row are counted from it.

@@ -10,11 +10,32 @@ import msgspec
 
 from pipeline_contracts.blind_times import BlindTime, Gap
 from pipeline_contracts.heartbeat_alerts import take_alert
+from pipeline_contracts.heartbeat_names import (
+    CREATED_GRACE_SECONDS,
+    CREATED_MAX_RUNTIME_SECONDS,
+    CREATED_PERIOD_SECONDS,
+    MAX_CREATED_MEANWHILE,
+)
 from pipeline_contracts.heartbeat_runs import Run
 from pipeline_contracts.heartbeat_states import Heartbeat, State
 from pipeline_contracts.ping_pairs import PingPairs
 from pipeline_contracts.schedules import Schedule
-from storage_backends.monitor_states.interface import MAX_WORKERS, SeenQueue, SeenWorker, Watched
+from storage_backends.monitor_states.interface import (
+    MAX_LOG_ENTRIES,
+    MAX_WORKERS,
+    LogEntry,
+    SeenQueue,
+    SeenWorker,
+    Watched,
+)
+
+CREATED_COLUMNS = (
+    CREATED_PERIOD_SECONDS,
+    CREATED_GRACE_SECONDS,
+    CREATED_MAX_RUNTIME_SECONDS,
+    MAX_CREATED_MEANWHILE,
+)
+"""The last parameters of `create_heartbeat`."""
 
 _encode = msgspec.json.encode
 _decode_missed = msgspec.json.Decoder(list[int]).decode
@@ -138,6 +159,23 @@ def run_values(heartbeat_id: int, run: Run) -> tuple[Any, ...]:
         run.exit_status,
         run.output,
     )
+
+
+def log_entry_values(entry: LogEntry) -> tuple[Any, ...]:
+    """Return the written values of a log entry, then the environment that the heartbeat must belong to."""
+    return (
+        entry.heartbeat_id,
+        entry.entry_id,
+        entry.run_id,
+        entry.received_ms,
+        entry.text,
+        entry.environment_id,
+    )
+
+
+def logs_to_trim(entries: Iterable[LogEntry]) -> list[tuple[int, int]]:
+    """Return each heartbeat of these entries, and how many of its entries stay stored."""
+    return [(number, MAX_LOG_ENTRIES) for number in sorted({entry.heartbeat_id for entry in entries})]
 
 
 def snapshot_values(seen: SeenQueue) -> tuple[Any, ...]:

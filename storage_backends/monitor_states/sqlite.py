@@ -16,19 +16,25 @@ from typing import Any, TypeVar
 from pipeline_contracts.blind_times import Gap, find_gap
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.heartbeat_states import keep_failures, recount
+from pipeline_contracts.times import from_epoch_ms
 from storage_backends.monitor_states.interface import (
     BLIND_CLOCK,
     Change,
+    LogEntry,
+    NamedHeartbeat,
     Progress,
     SeenQueue,
     SeenWorker,
     Watched,
 )
 from storage_backends.monitor_states.rows import (
+    CREATED_COLUMNS,
     add_runs,
     all_runs,
     blind_facts,
     by_id,
+    log_entry_values,
+    logs_to_trim,
     requested_runs,
     run_values,
     runs_of,
@@ -52,10 +58,10 @@ _BUSY_SECONDS = 30.0
 class SqliteMonitorStates:
     """Made by `open_sqlite_monitor_states`."""
 
-    def __init__(self, connection: sqlite3.Connection, on_alerts: Callable[[], object]) -> None:
+    def __init__(self, connection: sqlite3.Connection, on_news: Callable[[], object]) -> None:
         self._connection = connection
-        self._on_alerts = on_alerts
-        self._has_alerts = False
+        self._on_news = on_news
+        self._has_news = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="monitor-states")
         self._closed = False
 
@@ -81,6 +87,37 @@ class SqliteMonitorStates:
                 rows = self._connection.execute(_SQL["read_run_times"], (item.heartbeat.heartbeat_id,))
                 recount(item.heartbeat, all_runs(item, rows))
         self._write(changed)
+
+    async def find_or_create(self, requested: Sequence[NamedHeartbeat]) -> Mapping[tuple[str, str], int]:
+        def run() -> Mapping[tuple[str, str], int]:
+            with self._transaction():
+                found = self._find_names(requested)
+                for each in requested:
+                    if each.created_ms is not None and (each.environment_id, each.name) not in found:
+                        self._create(each.environment_id, each.name, each.created_ms)
+                return self._find_names(requested)
+
+        return await self._call(run)
+
+    def _find_names(self, requested: Sequence[NamedHeartbeat]) -> dict[tuple[str, str], int]:
+        names = json.dumps([(each.environment_id, each.name) for each in requested])
+        return {(row[0], row[1]): row[2] for row in self._connection.execute(_SQL["read_names"], (names,))}
+
+    def _create(self, environment_id: str, name: str, created_ms: int) -> None:
+        created = from_epoch_ms(created_ms).strftime("%Y-%m-%d %H:%M:%S.%f")
+        values = (environment_id, name, created, *CREATED_COLUMNS)
+        for (number,) in self._connection.execute(_SQL["create_heartbeat"], values).fetchall():
+            self._connection.execute(_SQL["create_state"], (number, created_ms))
+            self._connection.execute(_SQL["note_created"], (number, created_ms))
+            self._has_news = True
+
+    async def add_log_entries(self, entries: Sequence[LogEntry]) -> None:
+        def run() -> None:
+            with self._transaction():
+                self._connection.executemany(_SQL["write_log_entry"], map(log_entry_values, entries))
+                self._connection.executemany(_SQL["trim_log"], logs_to_trim(entries))
+
+        await self._call(run)
 
     async def change_due(self, clock_ms: int, limit: int, change: Change) -> int:
         def run() -> int:
@@ -117,7 +154,7 @@ class SqliteMonitorStates:
         if moved:
             values = {"at_ms": gap.to_ms, "facts": blind_facts(gap, moved)}
             self._connection.execute(_SQL["write_blind_alert"], values)
-            self._has_alerts = True
+            self._has_news = True
 
     async def apply_queues(
         self, snapshots: Sequence[SeenQueue], workers: Sequence[SeenWorker], progress: Progress
@@ -157,6 +194,9 @@ class SqliteMonitorStates:
 
         return await self._call(run)
 
+    async def prune_log(self, before_ms: int, limit: int) -> int:
+        return await self._write_once(_SQL["delete_log_entries"], (before_ms, limit))
+
     async def close(self) -> None:
         if not self._closed:
             self._closed = True
@@ -174,7 +214,7 @@ class SqliteMonitorStates:
         # No other connection writes during the transaction, so the version is still the one that was read.
         if alerts := take_alerts(changed):
             self._connection.executemany(_SQL["write_alert"], alerts)
-            self._has_alerts = True
+            self._has_news = True
         self._connection.executemany(_SQL["write_state"], [state_values(item.heartbeat) for item in changed])
         self._connection.executemany(
             _SQL["write_run"],
@@ -210,16 +250,16 @@ class SqliteMonitorStates:
         except sqlite3.OperationalError as error:
             raise StorageUnavailable(f"The database does not answer now ({error}).") from error
         finally:
-            if self._has_alerts:
-                self._has_alerts = False
-                self._on_alerts()
+            if self._has_news:
+                self._has_news = False
+                self._on_news()
 
 
 async def open_sqlite_monitor_states(
-    path: Path, on_alerts: Callable[[], object] = lambda: None
+    path: Path, on_news: Callable[[], object] = lambda: None
 ) -> SqliteMonitorStates:
-    """Open the states in the migrated file of the control plane. `on_alerts` is called after alert events were
-    written. Raises `StorageUnavailable`."""
+    """Open the states in the migrated file of the control plane. `on_news` is called after alert events or
+    heartbeats were written. Raises `StorageUnavailable`."""
 
     def run() -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -230,6 +270,6 @@ async def open_sqlite_monitor_states(
         return connection
 
     try:
-        return SqliteMonitorStates(await asyncio.to_thread(run), on_alerts)
+        return SqliteMonitorStates(await asyncio.to_thread(run), on_news)
     except sqlite3.OperationalError as error:
         raise StorageUnavailable(f"{path} cannot be opened: {error}") from error

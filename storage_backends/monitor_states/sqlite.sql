@@ -49,6 +49,56 @@ FROM heartbeat_runs
 WHERE heartbeat_id IN (SELECT value FROM json_each(?))
     AND started_ms IS NOT NULL AND succeeded_ms IS NULL AND failed_ms IS NULL AND timed_out_ms IS NULL;
 
+-- name: read_names
+-- Which heartbeats have these names, each given as [environment, name]?
+SELECT e.public_id, h.name, h.id
+FROM heartbeats AS h
+JOIN environments AS e ON e.id = h.environment_id
+WHERE (e.public_id, h.name) IN
+    (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?));
+
+-- name: create_heartbeat
+-- Create the heartbeat ?2 in the environment ?1, unless the name is taken or the environment has ?7 already.
+INSERT INTO heartbeats (environment_id, name, created_at, period_seconds, timezone, grace_seconds, max_runtime_seconds,
+    failures_before_down, paused)
+SELECT e.id, ?2, ?3, ?4, 'UTC', ?5, ?6, 1, 0
+FROM environments AS e
+WHERE e.public_id = ?1 AND (SELECT count(*) FROM heartbeats AS h WHERE h.environment_id = e.id) < ?7
+ON CONFLICT (environment_id, name) DO NOTHING
+RETURNING id;
+
+-- name: create_state
+-- Give a new heartbeat its state.
+INSERT INTO heartbeat_states (heartbeat_id, state, since_ms, failures_in_row, open_runs, version)
+VALUES (?, 'new', ?, 0, 0, 0);
+
+-- name: note_created
+-- Note that a ping has created the heartbeat: the control plane publishes its name.
+INSERT INTO created_heartbeats (heartbeat_id, created_ms) VALUES (?, ?);
+
+-- name: write_log_entry
+-- Add an entry to the log of a heartbeat of the environment ?6.
+INSERT INTO heartbeat_log_entries (heartbeat_id, entry_id, run_id, received_ms, text)
+SELECT ?1, ?2, ?3, ?4, ?5
+WHERE EXISTS (
+    SELECT 1 FROM heartbeats JOIN environments ON environments.id = heartbeats.environment_id
+    WHERE heartbeats.id = ?1 AND environments.public_id = ?6
+)
+ON CONFLICT DO NOTHING;
+
+-- name: trim_log
+-- Remove the log entries of heartbeat ?1 beyond the newest ?2.
+DELETE FROM heartbeat_log_entries WHERE heartbeat_id = ?1 AND (received_ms, entry_id) <= (
+    SELECT received_ms, entry_id FROM heartbeat_log_entries WHERE heartbeat_id = ?1
+    ORDER BY received_ms DESC, entry_id DESC LIMIT 1 OFFSET ?2
+);
+
+-- name: delete_log_entries
+-- Remove up to ?2 log entries that were received before ?1.
+DELETE FROM heartbeat_log_entries WHERE (heartbeat_id, entry_id) IN (
+    SELECT heartbeat_id, entry_id FROM heartbeat_log_entries WHERE received_ms < ?1 LIMIT ?2
+);
+
 -- name: read_prunable_runs
 -- Which runs whose first signal is older than the first parameter may be removed? Not the open ones that are still judged, nor
 -- the newest success: the failures in a row are counted from it.

@@ -25,7 +25,7 @@ from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.interface import ColumnStore, Lines
 from storage_backends.event_log.sqlite import SqliteEventLog, open_sqlite_log
 from storage_backends.event_log.sqlite_consumer import SqliteLogConsumer
-from storage_backends.monitor_states.interface import Progress
+from storage_backends.monitor_states.interface import NamedHeartbeat, Progress
 from tests.support.monitored import HOUR, T0, Monitored
 from wiring.embedded.dead_letters import list_dead_letters
 
@@ -56,7 +56,7 @@ class Pipeline:
 
     async def append(self, kind: Any, monitor: int, body: Any, received_ms: int = T0) -> None:
         meta = MonitorMeta(kind, monitor, self.monitored.environment_id, received_ms)
-        topic = topics.HEARTBEATS if kind in ("heartbeat", "ping") else topics.QUEUES
+        topic = topics.HEARTBEATS if kind in ("heartbeat", "ping", "named ping") else topics.QUEUES
         value = body if isinstance(body, bytes) else msgspec.json.encode(body)
         await self.log.append(topic, b"key", msgspec.msgpack.encode(meta), value)
 
@@ -451,6 +451,65 @@ async def test_progress_is_kept_while_the_partitions_cannot_be_listed(pipeline: 
 
     await HeartbeatScan(states, asyncio.Event(), lambda: T0 + 2 * HOUR, away).scan_once()
     assert (await pipeline.monitored.state_of(heartbeat))["state"] == "unknown"
+
+
+async def test_a_ping_by_name_creates_its_heartbeat_and_counts(pipeline: Pipeline) -> None:
+    """Also if the chunk is read again, as after a crash between the creation and its ping, or before the commit."""
+    (known,) = await pipeline.monitored.add_heartbeats(1)
+    for at, (name, ping) in enumerate(
+        [
+            ("backup", {"signal": "start", "may_create": True}),
+            ("renamed", {"signal": "failure"}),
+            ("job 0", {"signal": "failure", "exit_status": 3}),
+            ("backup", {"signal": "log", "output": "half"}),
+            ("backup", {"signal": "success", "output": "done"}),
+        ]
+    ):
+        body = {"ping_id": str(uuid.UUID(int=at + 1)), "name": name, **ping}
+        await pipeline.append("named ping", 0, body, T0 + 1000 * at)
+    topic = HeartbeatsTopic(pipeline.monitored.states)
+    consumer = SqliteLogConsumer(pipeline.log, "group", topics.HEARTBEATS)
+    chunk = Chunk("log", 0, 5, await consumer.read(0, 0, None, 10**6, 1))
+    await pipeline.monitored.states.find_or_create(
+        [NamedHeartbeat(pipeline.monitored.environment_id, "backup", T0)]
+    )
+    for _ in range(2):
+        await topic.update_state(chunk, 0)
+        (made,) = await pipeline.monitored.rows("SELECT id FROM heartbeats WHERE name = 'backup'")
+        runs = await pipeline.monitored.rows("SELECT * FROM heartbeat_runs ORDER BY first_ms")
+        assert [
+            (run["heartbeat_id"], run["started_ms"], run["succeeded_ms"], run["output"]) for run in runs
+        ] == [
+            (made["id"], T0, T0 + 4000, "done"),
+            (known, None, None, None),
+        ]
+        assert (await pipeline.monitored.state_of(made["id"]))["state"] == "up"
+        assert (await pipeline.monitored.state_of(known))["state"] == "down"
+        # A ping that creates nothing does not bring back a heartbeat that was renamed.
+        assert await pipeline.monitored.rows("SELECT id FROM heartbeats WHERE name = 'renamed'") == []
+        (entry,) = await pipeline.monitored.rows("SELECT * FROM heartbeat_log_entries")
+        assert (entry["heartbeat_id"], entry["run_id"], entry["text"]) == (made["id"], None, "half")
+    # It moves the clock of no edge.
+    assert await pipeline.monitored.states.read_progress(INTAKE_CLOCK) == {}
+
+
+async def test_a_logged_text_changes_no_state(pipeline: Pipeline) -> None:
+    (heartbeat,) = await pipeline.monitored.add_heartbeats(1)
+    before = await pipeline.monitored.state_of(heartbeat)
+    run = str(uuid.uuid4())
+    for at, rid in enumerate((None, run)):
+        body = {"ping_id": str(uuid.UUID(int=at + 1)), "signal": "log", "run_id": rid, "output": f"line {at}"}
+        await pipeline.append("ping", heartbeat, body, T0 + at)
+    await pipeline.consume_all(HeartbeatsTopic(pipeline.monitored.states), UnavailableColumnStore())
+    assert await pipeline.monitored.state_of(heartbeat) == before
+    assert await pipeline.monitored.rows("SELECT * FROM heartbeat_runs") == []
+    sql = "SELECT run_id, received_ms, text FROM heartbeat_log_entries ORDER BY received_ms"
+    assert [tuple(row.values()) for row in await pipeline.monitored.rows(sql)] == [
+        (None, T0, "line 0"),
+        (run, T0 + 1, "line 1"),
+    ]
+    # What was read up to here counts for the scan.
+    assert (await pipeline.monitored.states.read_progress(topics.HEARTBEATS))[0] >= T0 + 1
 
 
 async def test_no_heartbeat_changes_before_the_first_signal_is_applied(pipeline: Pipeline) -> None:

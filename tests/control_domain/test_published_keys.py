@@ -13,6 +13,7 @@ from control_domain.published_keys import publish_keys, republish_account
 from control_domain.sealing import SealingKeys
 from control_domain.tables.monitors import MonitorKey
 from pipeline_contracts.credentials import CredentialKind, digest_credential
+from pipeline_contracts.heartbeat_names import digest_heartbeat_name
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.times import to_epoch_ms
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
@@ -28,7 +29,8 @@ MINUTE = timedelta(minutes=1)
 async def test_every_live_key_is_published_at_a_start(sessions: Sessions) -> None:
     """Revoked and expired keys are not."""
     async with sessions() as session, session.begin():
-        await make_acme(session, NOW)
+        acme = await make_acme(session, NOW)
+    objects_environment = acme.environment.public_id
     objects = ObjectAdder(sessions, InProcessKeyDirectory(), SealingKeys([b"k" * 32]))
     ingest_key, heartbeat, queue = (
         await objects.add_ingest_key(),
@@ -44,7 +46,7 @@ async def test_every_live_key_is_published_at_a_start(sessions: Sessions) -> Non
                 update(MonitorKey).where(MonitorKey.id == key.id).values(expires_at=expires_at)
             )
     directory = InProcessKeyDirectory()
-    assert await publish_keys(sessions, directory, NOW) == 5
+    assert await publish_keys(sessions, directory, NOW) == 6
     expected = {
         ingest_key.secret: (CredentialKind.INGEST_KEY, None, None),
         heartbeat.key.secret: (CredentialKind.MONITOR_KEY, f"heartbeat/{heartbeat.id}", None),
@@ -56,6 +58,9 @@ async def test_every_live_key_is_published_at_a_start(sessions: Sessions) -> Non
         entry = await directory.find(digest_credential(secret))
         assert entry is not None
         assert (entry.kind, entry.monitor, entry.expires_ms) == (kind, monitor, expires_ms)
+    name = await directory.find(digest_heartbeat_name(objects_environment, "backup"))
+    assert name is not None
+    assert (name.kind, name.monitor) == (CredentialKind.HEARTBEAT_NAME, f"heartbeat/{heartbeat.id}")
     for key in (expired, revoked):
         assert await directory.find(digest_credential(key.secret)) is None
     async with sessions() as session:

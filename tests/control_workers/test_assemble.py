@@ -23,6 +23,7 @@ _ALWAYS = {
     "old sessions",
     "old workers",
     "retention",
+    "created heartbeats",
     "configuration runs",
     "waiting pushes",
     "commit statuses",

@@ -36,6 +36,15 @@ EDGE = [
     ("GET", "/api/tracker/v1.js"),
     ("GET", "/ping/phr_png_x"),
     ("POST", "/ping/phr_png_x/fail"),
+    ("POST", "/api/1/envelope/"),
+    ("OPTIONS", "/api/1/envelope/?sentry_key=x"),
+    ("POST", "/api/17/envelope"),
+    ("POST", "/api/1/store/"),
+    ("GET", "/api/1/cron/nightly/phr_ing_x/?status=ok"),
+    ("POST", "/api/1/cron/nightly/phr_ing_x"),
+    ("GET", "/api/1/cron/nightly/?sentry_key=x"),
+    ("GET", "/ping/phr_epk_x/backup/0"),
+    ("GET", "/pharos-run.py"),
 ]
 CONTROL = [
     ("GET", "/api/v1/ingest/receipts/rcp_x"),
@@ -224,14 +233,23 @@ async def test_no_ping_key_appears_in_the_gateways_log(gateway: Gateway, tmp_pat
     """Faults are logged with the requested address."""
     for edge in gateway.edges:
         await edge.stop()
-    for path in ("phr_png_secret", "phr_png_secret/fail?rid=1", "phr_png_secret?x=1"):
+    for path in ("phr_png_secret", "phr_png_secret/fail?rid=1", "phr_png_secret?x=1", "phr_epk_secret/job"):
         # The same address in other spellings, or nearly the same.
         for root in ("/ping/", "/%70ing/", "/ping%2F", "//ping/", "/ping//"):
             url = URL(f"{gateway.url}{root}{path}", encoded=True)
             async with gateway.session.get(url, headers={"Referer": str(url)}) as answer:
                 assert answer.status == 503
+    auth = {"X-Sentry-Auth": "Sentry sentry_key=phr_ing_secret"}
+    for path in (
+        "envelope/?sentry_version=7&sentry_key=phr_ing_secret&x=1",
+        "cron/a/phr_ing_secret/?status=ok",
+    ):
+        url = f"{gateway.url}/api/1/{path}"
+        async with gateway.session.post(url, headers={"Referer": url, **auth}) as answer:
+            assert answer.status == 503
     log = (tmp_path / "caddy.log").read_text()
     assert log.count('"uri":"/ping/***') >= 3, log
+    assert log.count("phr_ing_***") >= 2, log
     assert "secret" not in log
 
 

@@ -185,7 +185,9 @@ def _configuration(platform: PlatformProcess, tenant: Tenant, managed: _Managed)
         "origins": [site["origin"]],
         "receipts": [batch.json["data"]["id"]],
         "monitors": [platform.credentials["heartbeat"]["id"], platform.credentials["queue"]["id"]],
-        "ping_keys": [_ping_key(platform)],
+        "ping_keys": [*(_ping_key(platform, *command) for command in _PING_KEYS)],
+        "environment_ping_keys": [_ping_key(platform, *_PING_KEYS[1])],
+        "heartbeat_names": ["first-heartbeat", "new"],
         "repositories": [platform.credentials["repository"]["id"]],
         "own_repositories": [tenant.repository.id],
         **asdict(managed),
@@ -212,9 +214,11 @@ def _configuration(platform: PlatformProcess, tenant: Tenant, managed: _Managed)
     )
 
 
-def _ping_key(platform: PlatformProcess) -> str:
-    heartbeat = str(platform.credentials["heartbeat"]["id"])
-    return str(json.loads(platform.run("heartbeat", "new-ping-key", heartbeat, "--json").stdout)["key"])
+_PING_KEYS = (("heartbeat", "new-ping-key", "first-heartbeat"), ("ping-key", "create"))
+
+
+def _ping_key(platform: PlatformProcess, *command: str) -> str:
+    return str(json.loads(platform.run(*command, "--json").stdout)["key"])
 
 
 def _hooks(platform: PlatformProcess) -> dict[str, str]:

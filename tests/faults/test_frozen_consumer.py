@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from analytics_queries.store_clock import store_time_ms
-from consumers.transforms.telemetry_topic import EVENTS, RECEIPTS
+from consumers.transforms.receipts import RECEIPTS
+from consumers.transforms.telemetry_topic import EVENTS
 from storage_backends.column_store.apply_schema import apply_schema
 from storage_backends.column_store.clickhouse_server import ClickHouseServer, open_clickhouse_server
 from storage_backends.event_log.kafka import open_kafka_log

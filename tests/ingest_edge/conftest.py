@@ -30,10 +30,13 @@ from ingest_edge.http_server import ServerLimits
 from ingest_edge.intake import Intake, now_ms
 from ingest_edge.limits import Limits
 from ingest_edge.metrics import EdgeMetrics
+from ingest_edge.sentry.accept import AcceptSentry
+from ingest_edge.sentry.dropped import DroppedItems
 from pipeline_contracts import topics
 from pipeline_contracts.client_address import ClientAddresses, parse_networks
 from pipeline_contracts.collected import Collected, CollectMeta, decode_collect_meta, decode_collected
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
+from pipeline_contracts.heartbeat_names import digest_heartbeat_name
 from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.origins import normalize_origin
 from pipeline_contracts.rate_limits import RateLimit
@@ -87,6 +90,7 @@ class RunningEdge:
     dropped: DroppedEvents
     salts: FileSalts
     metrics: EdgeMetrics
+    sentry: AcceptSentry
     runner: web.ServerRunner
 
     def open_connections(self) -> int:
@@ -149,6 +153,7 @@ class RunningEdge:
         expires_ms: int | None = None,
         account_id: str | None = None,
         monitor: str | None = None,
+        may_create: bool = False,
     ) -> str:
         """Publish and return a key of a new account."""
         key = make_credential(kind)
@@ -162,9 +167,19 @@ class RunningEdge:
                 limit,
                 expires_ms,
                 monitor,
+                may_create=may_create,
             )
         )
         return key
+
+    async def name_heartbeat(self, name: str, number: int, environment_id: str = "env_1") -> None:
+        """Publish the name of a heartbeat."""
+        digest = digest_heartbeat_name(environment_id, name)
+        limit, monitor = RateLimit(1, 1), f"heartbeat/{number}"
+        kind = CredentialKind.HEARTBEAT_NAME
+        await self.directory.publish(
+            KeyEntry(digest, kind, "acc_1", "prj_1", environment_id, limit, monitor=monitor)
+        )
 
     async def open_site(self, *origins: str, limit: RateLimit = WIDE) -> str:
         """Publish a new site and return its tracker ID."""
@@ -269,11 +284,14 @@ async def open_edge(
         dropped = DroppedEvents(log, now_ms)
         addresses = ClientAddresses(parse_networks(trusted_proxies))
         collect = AcceptCollect(intake, DailySalts(salts), addresses, countries, dropped, country_header)
+        sentry = AcceptSentry(intake, DroppedItems(log, now_ms), addresses)
+        metrics.sentry_dropped = sentry.dropped.total
         edge_app = build_edge(
             intake,
             readiness,
             receipt_key=RECEIPT_KEY,
             collect=collect,
+            sentry=sentry,
             protobuf=protobuf,
             accelerator=accelerator,
         )
@@ -297,6 +315,7 @@ async def open_edge(
             dropped=dropped,
             salts=salts,
             metrics=metrics,
+            sentry=sentry,
             runner=runner,
         )
         edge.key = await edge.issue_key(limit=rate)

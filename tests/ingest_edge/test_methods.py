@@ -14,6 +14,7 @@ ALLOWED = {
     "/api/v1/otlp/v1/logs": "POST",
     "/tracker/v1.js": "GET, HEAD",
     "/api/tracker/vitals.js": "GET, HEAD",
+    "/pharos-run.py": "GET, HEAD",
     "/health/live": "GET, HEAD",
     "/health/ready": "GET, HEAD",
 }

@@ -31,6 +31,8 @@ TAKEN: list[tuple[str, str, bytes | None, dict[str, Any]]] = [
     ("HEAD", "/start", None, {"signal": "start"}),
     ("GET", "/fail", None, {"signal": "failure"}),
     ("POST", "/fail", b"Traceback", {"signal": "failure", "output": "Traceback"}),
+    ("GET", "/log", None, {"signal": "log"}),
+    ("POST", f"/log?rid={RID}", b"half done", {"signal": "log", "run_id": RID, "output": "half done"}),
     ("GET", "/0", None, {"signal": "success", "exit_status": 0}),
     ("GET", "/1", None, {"signal": "failure", "exit_status": 1}),
     ("POST", "/255", b"x", {"signal": "failure", "exit_status": 255, "output": "x"}),
@@ -56,7 +58,7 @@ async def test_accepted_request_is_in_the_log(edge: RunningEdge) -> None:
         assert (answer.headers["Cache-Control"], bool(answer.headers["X-Request-Id"])) == ("no-store", True)
     records = await edge.appended(topics.HEARTBEATS)
     pings = [msgspec.json.decode(record.value, type=Ping) for record in records]
-    nothing = {"run_id": None, "exit_status": None, "output": None}
+    nothing = {"run_id": None, "exit_status": None, "output": None, "name": None, "may_create": False}
     written = [{**msgspec.to_builtins(ping), "ping_id": None} for ping in pings]
     assert written == [{**nothing, **expected, "ping_id": None} for *_, expected in TAKEN]
     assert len({ping.ping_id for ping in pings}) == len(TAKEN)
@@ -88,7 +90,7 @@ async def test_invalid_pings_are_refused(edge: RunningEdge, caplog: pytest.LogCa
         str(uuid.uuid4()),
     ]
     refused = [("GET", f"/{bad}", 404) for bad in bad_keys]
-    actions = ["/256", "/-1", "/1000", "/1.5", "/\u0663", "/log", "/start/", "/start/1", "/", "/fail/x"]
+    actions = ["/256", "/-1", "/1000", "/1.5", "/\u0663", "/logs", "/start/", "/start/1", "/", "/fail/x"]
     # A trailing slash has no effect.
     refused += [("GET", f"/{key}{action}", 200 if action == "/" else 404) for action in actions]
     refused += [("GET", f"/{key}?rid={rid}", 422) for rid in ("", "1", RID[:-1], "{" + RID + "}")]

@@ -144,6 +144,7 @@ _SOCKET_ONLY = frozenset(
         "environment",
         "logs",
         "monitor",
+        "ping_key",
         "preview",
         "project",
         "ps",

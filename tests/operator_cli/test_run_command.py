@@ -20,6 +20,7 @@ import pytest
 from operator_cli.monitors import run as run_command
 from tests.operator_cli.run_with_time_limits import command_with_time_limits, program_with_time_limits
 from tests.support import fork_server
+from tests.support.failing_jobs import FAILING_JOBS, UNSENDABLE_ADDRESSES, UNUSABLE_ADDRESSES
 
 KEY = "phr_mon_secret"
 # Reached only if something is wrong.
@@ -141,17 +142,7 @@ def test_a_successful_command_reports_start_and_success(recorder: Recorder) -> N
     assert len({body["run_id"] for body in bodies}) == 1
 
 
-@pytest.mark.parametrize(
-    ("command", "status"),
-    [
-        (["sh", "-c", "exit 3"], 3),
-        (["sh", "-c", "kill -9 $$"], 137),
-        (["sh", "-c", "kill -TERM $$"], 143),
-        (["no-such-command"], 127),
-        (["/etc/passwd"], 126),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("command", "status"), FAILING_JOBS, ids=str)
 def test_a_failed_command_reports_failure_and_its_status(
     recorder: Recorder, command: list[str], status: int
 ) -> None:
@@ -259,12 +250,8 @@ def test_the_address_may_leave_out_the_path_of_the_api(recorder: Recorder) -> No
 @pytest.mark.parametrize(
     ("url", "output"),
     [
-        ("http://[bad", "there is no address"),
-        ("ftp://127.0.0.1", "there is no address"),
-        ("http://", "there is no address"),
-        ("127.0.0.1:8000/api", "there is no address"),
-        ("http://127.0.0.1:9/a b", "characters that cannot be sent"),
-        ("http://127.0.0.1:port/api", "characters that cannot be sent"),
+        *((url, "there is no address") for url in UNUSABLE_ADDRESSES),
+        *((url, "characters that cannot be sent") for url in UNSENDABLE_ADDRESSES),
     ],
 )
 def test_an_unusable_address_is_reported(url: str, output: str) -> None:

@@ -15,8 +15,11 @@ from pipeline_contracts.credentials import (
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
-# A tracker ID is no secret, and is created like other IDs.
-@pytest.mark.parametrize("kind", [kind for kind in CredentialKind if kind is not CredentialKind.SITE])
+# A tracker ID is no secret, and is created like other IDs. A name is no credential.
+_NO_SECRETS = (CredentialKind.SITE, CredentialKind.HEARTBEAT_NAME)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CredentialKind if kind not in _NO_SECRETS])
 def test_credential_is_prefix_random_part_and_checksum(kind: CredentialKind) -> None:
     credential = make_credential(kind)
     assert credential.startswith(kind.value) and credential.startswith("phr_")

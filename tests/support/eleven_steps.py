@@ -17,7 +17,7 @@ from tests.support.reviewed_project import ReviewedProject, statuses
 
 SECRET = "hunter2 hunter2 hunter2"
 BINDINGS = {"token": SECRET}
-# Resources of every kind; the site and the removed keys have to be published.
+# Resources of every kind; the sites, the removed keys and the names of heartbeats have to be published.
 BEFORE = """\
 environments:
   old: {type: development, heartbeats: {job: {period: 1h}}}

@@ -6,7 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,15 @@ from ingest_edge.admission import Admission
 from ingest_edge.app import build_edge, edge_runner
 from ingest_edge.body_budget import BodyBudgets
 from ingest_edge.health import Readiness
-from ingest_edge.intake import Intake
+from ingest_edge.intake import Intake, now_ms
 from ingest_edge.limits import Limits
 from ingest_edge.metrics import EdgeMetrics
 from ingest_edge.otlp.accept import _SIGNALS, _validate_json
 from ingest_edge.otlp.validate_records import Verdict
+from ingest_edge.sentry.accept import AcceptSentry
+from ingest_edge.sentry.dropped import DroppedItems
 from pipeline_contracts import topics
+from pipeline_contracts.client_address import ClientAddresses
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.settings import Settings
@@ -64,6 +67,18 @@ class OtlpPipeline:
     session: aiohttp.ClientSession
     content_type: str = JSON
     """The content type of the test's requests."""
+    sentry: AcceptSentry = field(kw_only=True)
+    """The handler of envelopes, whose counts of dropped items a test can flush."""
+
+    @property
+    def origin(self) -> str:
+        """The address of the edge, without a path."""
+        return self.endpoint.removesuffix("/api/v1/otlp")
+
+    @property
+    def dsn(self) -> str:
+        """The DSN of the key."""
+        return self.origin.replace("http://", f"http://{self.key}@") + "/1"
 
     async def post(
         self, signal: str, body: Any, headers: Mapping[str, str] | None = None, method: str = "POST"
@@ -79,7 +94,7 @@ class OtlpPipeline:
 
     async def consume(self) -> None:
         """Consume all accepted records into the store."""
-        for name in ("traces", "logs", "metrics"):
+        for name in ("telemetry", "traces", "logs", "metrics"):
             transform = TRANSFORMS[name]()
             loop = assemble_loop(
                 Settings(chunk_seconds=0.01),
@@ -98,6 +113,10 @@ class OtlpPipeline:
             {"environment": self.environment_id},
         )
         return result.records()
+
+    async def query(self, sql: str) -> list[dict[str, Any]]:
+        """Return the rows of a query, which may use `{environment:String}`."""
+        return (await self.store.query(sql, {"environment": self.environment_id})).records()
 
     async def appended(self, topic: str) -> int:
         """Return how many records of the topic are in the log."""
@@ -139,11 +158,14 @@ async def open_otlp_pipeline(
         BodyBudgets.from_limits(Limits.from_settings(settings)),
         EdgeMetrics(),
     )
+    sentry = AcceptSentry(intake, DroppedItems(log, now_ms), ClientAddresses(()))
+    intake.metrics.sentry_dropped = sentry.dropped.total
     edge = build_edge(
         intake,
         Readiness({"event_log": log.stalled_reason}),
         receipt_key=b"a receipt key of the test suite, 32+",
         protobuf=protobuf,
+        sentry=sentry,
     )
     runner = edge_runner(edge)
     await runner.setup()
@@ -152,7 +174,7 @@ async def open_otlp_pipeline(
     try:
         async with aiohttp.ClientSession() as session:
             endpoint = f"http://127.0.0.1:{port}/api/v1/otlp"
-            yield OtlpPipeline(endpoint, key, environment, log, store, session)
+            yield OtlpPipeline(endpoint, key, environment, log, store, session, sentry=sentry)
     finally:
         await runner.cleanup()
         await log.close()

@@ -9,12 +9,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from analytics_queries.stored_receipts import stored_receipts
 from consumers.chunk import Chunk, ChunkRows, DeadRecord, Piece, RecordRows, RowsOnly
 from consumers.deep_json import call_with_deeper_stack
 from consumers.transforms.otlp.logs import log_rows
 from consumers.transforms.otlp.metrics import metric_rows
 from consumers.transforms.otlp.shared_columns import RecordOrigin, TablePiece
 from consumers.transforms.otlp.traces import trace_rows
+from consumers.transforms.receipts import RECEIPTS, BatchIdentity, receipt_row
 from consumers.transforms.weight import weigh
 from pipeline_contracts import topics
 from pipeline_contracts.otlp.logs import LogsRequest
@@ -69,12 +71,12 @@ class OtlpTopic(RowsOnly):
 
     async def make_rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
         result = ChunkRows()
+        receipts: list[RecordRows] = []
         bytes_left = _MAX_BUFFERED_BYTES
         since_yield = 0
-        for record in chunk.records:
+        for record, origin, batch in await self._first_records(chunk, store, result, receipts):
             buffered = _BufferedRows(bytes_left)
             try:
-                origin = RecordOrigin(decode_otlp_meta(record.meta), chunk.log, record.offset)
                 for table, lines, count in self._pieces(record, origin):
                     buffered.add(table, lines, count)
                     since_yield += count
@@ -82,7 +84,10 @@ class OtlpTopic(RowsOnly):
                         since_yield = 0
                         await asyncio.sleep(0)
             except (msgspec.MsgspecError, RecursionError) as error:
-                result.dead.append(DeadRecord(record, f"The body cannot be read: {error}"))
+                reason = f"The body cannot be read: {error}"
+                result.dead.append(DeadRecord(record, reason))
+                if batch is not None:
+                    receipts.append(receipt_row(record, batch, chunk.log, "failed", errors=[reason]))
                 continue
             if not buffered.is_over_limit:
                 bytes_left -= buffered.size
@@ -91,7 +96,50 @@ class OtlpTopic(RowsOnly):
                 if buffered.is_over_limit:
                     rows = replace(rows, lines=b"", generate=partial(self._regenerate, record, origin, table))
                 result.tables.setdefault(table, []).append(rows)
+            if batch is not None:
+                receipts.append(receipt_row(record, batch, chunk.log, "stored"))
+        if receipts:
+            # The last table: a receipt says that the rows are stored.
+            result.tables[RECEIPTS] = receipts
         return result
+
+    async def _first_records(
+        self, chunk: Chunk, store: ColumnStore, result: ChunkRows, receipts: list[RecordRows]
+    ) -> list[tuple[LogRecord, RecordOrigin, BatchIdentity | None]]:
+        """Return the records that are stored: those without an identity, and the first one of each identity.
+
+        Unreadable and repeated records are added to `result` and `receipts`.
+        """
+        readable = []
+        for record in chunk.records:
+            try:
+                meta = decode_otlp_meta(record.meta)
+                batch = _identify(record, meta) if meta.batch_id else None
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                result.dead.append(DeadRecord(record, f"The record's head cannot be read: {error}"))
+                continue
+            readable.append((record, RecordOrigin(meta, chunk.log, record.offset), batch))
+        names = {batch.name for _, _, batch in readable if batch is not None}
+        if not names:
+            return readable
+        stored_from = await stored_receipts(store, list(names))
+        first = []
+        for record, origin, batch in readable:
+            place = (chunk.log, record.offset)
+            # On a second attempt at the chunk, the stored record is this one itself.
+            if batch is None or stored_from.setdefault(batch.name, place) == place:
+                first.append((record, origin, batch))
+            else:
+                result.duplicates += 1
+                receipts.append(receipt_row(record, batch, chunk.log, "duplicate"))
+        return first
+
+    def report_refusal(self, record: LogRecord, reason: str, log: str) -> tuple[str, RecordRows] | None:
+        meta = decode_otlp_meta(record.meta)
+        if not meta.batch_id:
+            return None
+        error = f"The column store refused the rows: {reason[:300]}"
+        return RECEIPTS, receipt_row(record, _identify(record, meta), log, "failed", errors=[error])
 
     def _pieces(self, record: LogRecord, origin: RecordOrigin) -> Iterator[TablePiece]:
         yielded = 0
@@ -119,6 +167,13 @@ class OtlpTopic(RowsOnly):
         from consumers.transforms.otlp import protobuf
 
         return getattr(protobuf, self._protobuf_parser)(body)
+
+
+def _identify(record: LogRecord, meta: OtlpMeta) -> BatchIdentity:
+    """Raises `UnicodeDecodeError` for a key that is no receipt's name."""
+    return BatchIdentity(
+        record.key.decode(), meta.environment_id, meta.batch_id, meta.records, meta.received_ms
+    )
 
 
 def traces_topic() -> OtlpTopic:

@@ -34,14 +34,17 @@ async def apply_heartbeat_step(context: StepContext) -> Publications:
     environment = await lock_environment(context)
     heartbeat = None if environment is None else await _lock_heartbeat(context, environment)
     if verb == "delete":
-        return Publications() if heartbeat is None else await _remove_heartbeat(context, heartbeat)
+        if environment is None or heartbeat is None:
+            return Publications()
+        return await _remove_heartbeat(context, environment, heartbeat)
     if heartbeat is None and verb == "update":
         raise context.fail_removed()
     if environment is None:
         raise fail_without_environment(context)
     if heartbeat is None:
         await _create_heartbeat(context, environment)
-    elif verb == "create":
+        return Publications(names=[(environment.public_id, context.action.address[-1])])
+    if verb == "create":
         check_created(context, build_heartbeat_fields(heartbeat))
     else:
         await _change_heartbeat(context, heartbeat)
@@ -90,12 +93,14 @@ async def _change_heartbeat(context: StepContext, heartbeat: Heartbeat) -> None:
     await set_paused(context.session, heartbeat, bool(desired["paused"]), context.now)
 
 
-async def _remove_heartbeat(context: StepContext, heartbeat: Heartbeat) -> Publications:
+async def _remove_heartbeat(
+    context: StepContext, environment: Environment, heartbeat: Heartbeat
+) -> Publications:
     check_removable(context, build_heartbeat_fields(heartbeat))
     subject, details = _subject(heartbeat), {"name": heartbeat.name}
     digests = await remove_heartbeat(context.session, heartbeat, context.now)
     context.record("heartbeat.remove", subject, {**details, "keys": len(digests)})
-    return Publications(revoke=digests)
+    return Publications(revoke=digests, names=[(environment.public_id, details["name"])])
 
 
 def _read_heartbeat_settings(name: str, fields: Mapping[str, Any]) -> HeartbeatSettings:

@@ -31,19 +31,32 @@ class Publications:
     """IDs of the sites to publish."""
     revoke: Sequence[bytes] = ()
     """Digests of the keys and trackers to revoke."""
+    names: Sequence[tuple[str, str]] = ()
+    """Names that a heartbeat got or lost, each with the public ID of the environment."""
 
     def __bool__(self) -> bool:
-        return bool(self.sites or self.revoke)
+        return bool(self.sites or self.revoke or self.names)
 
     def to_json(self) -> str:
         """Return the stored form, which `from_json` reads."""
-        return json.dumps({"sites": list(self.sites), "forget": [digest.hex() for digest in self.revoke]})
+        return json.dumps(
+            {
+                "sites": list(self.sites),
+                "forget": [digest.hex() for digest in self.revoke],
+                "names": list(self.names),
+            }
+        )
 
     @classmethod
     def from_json(cls, text: str) -> "Publications":
         """Read the stored form that `to_json` wrote."""
         stored = json.loads(text)
-        return cls(stored["sites"], [bytes.fromhex(digest) for digest in stored["forget"]])
+        return cls(
+            stored["sites"],
+            [bytes.fromhex(digest) for digest in stored["forget"]],
+            # An earlier version published no names.
+            [(environment, name) for environment, name in stored.get("names", ())],
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ import pytest
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 
 from control_domain import published_keys
+from control_domain.monitors.environment_ping_keys import live_environment_ping_keys
+from control_domain.monitors.names import live_heartbeat_names
 from control_domain.monitors.operations import live_monitor_keys
 from control_domain.projects.operations import live_ingest_keys
 from control_domain.sites.operations import live_sites
@@ -19,6 +21,7 @@ from tests.control_api.management.conftest import Api
 
 _CREATIONS: dict[str, dict[str, Any]] = {
     "environments/{environment}/ingest-keys": {},
+    "environments/{environment}/ping-keys": {},
     "environments/{environment}/heartbeats": {"name": "cleanup", "period_seconds": 60},
     "environments/{environment}/queues": {"name": "reports"},
     "monitors/heartbeats/{heartbeat}/keys": {},
@@ -46,7 +49,9 @@ async def _live(api: Api) -> dict[bytes, KeyEntry]:
         entries: Sequence[KeyEntry] = [
             *await live_ingest_keys(session, now),
             *await live_monitor_keys(session, now),
+            *await live_environment_ping_keys(session, now),
             *await live_sites(session),
+            *await live_heartbeat_names(session),
         ]
     return {entry.digest: entry for entry in entries}
 

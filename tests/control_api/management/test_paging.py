@@ -11,7 +11,7 @@ from control_domain.accounts.operations import create_person
 from control_domain.configurations.addresses import PROJECT
 from control_domain.configurations.plan import Action
 from control_domain.projects.operations import grant_role
-from control_domain.tables.monitors import HeartbeatRun, QueueWorker
+from control_domain.tables.monitors import HeartbeatLogEntry, HeartbeatRun, QueueWorker
 from control_domain.tables.notifications import NotificationChannel
 from pipeline_contracts.deploy_states import StepStatus
 from pipeline_contracts.times import format_time
@@ -126,6 +126,13 @@ def _inserts(api: Api) -> dict[str, Insert]:
         assert acme.heartbeat is not None
         session.add(HeartbeatRun(heartbeat_id=acme.heartbeat.id, run_id=f"{number:036}", first_ms=number))
 
+    async def add_log_entry(session: Any, number: int) -> None:
+        assert acme.heartbeat is not None
+        entry = HeartbeatLogEntry(
+            heartbeat_id=acme.heartbeat.id, entry_id=f"{number:036}", received_ms=number
+        )
+        session.add(entry)
+
     async def add_worker(session: Any, number: int) -> None:
         assert acme.queue is not None
         session.add(
@@ -183,12 +190,14 @@ def _inserts(api: Api) -> dict[str, Insert]:
             f"/v1/environments/{production}/heartbeats", lambda n: {"name": f"H{n}", "period_seconds": 60}
         ),
         "list_heartbeat_runs": add(add_run_of_heartbeat),
+        "list_heartbeat_log": add(add_log_entry),
         "list_queues": post(f"/v1/environments/{production}/queues", lambda n: {"name": f"Q{n}"}),
         "list_queue_workers": add(add_worker),
         "list_heartbeat_keys": post(f"{heartbeat}/keys"),
         "list_queue_keys": post(f"{queue}/keys"),
         "list_ping_keys": post(f"{heartbeat}/ping-keys"),
         "list_ingest_keys": post(f"/v1/environments/{production}/ingest-keys"),
+        "list_environment_ping_keys": post(f"/v1/environments/{production}/ping-keys"),
         "list_notification_channels": post(
             "/v1/notification-channels",
             lambda n: {"name": f"C{n}", "type": "email", "settings": {"address": f"c{n}@x.example"}},

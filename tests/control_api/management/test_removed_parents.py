@@ -19,6 +19,7 @@ from tests.support.lock_waits import ends_or_waits
 _WORKFLOW = "version: 1\nprocesses:\n  web:\n    command: python app.py\n"
 _TO_ENVIRONMENT: dict[str, dict[str, Any]] = {
     "POST ingest-keys": {},
+    "POST ping-keys": {},
     "POST heartbeats": {"name": "backup", "period_seconds": 60},
     "POST queues": {"name": "mail"},
     "PUT variables": {"variables": "A=1"},

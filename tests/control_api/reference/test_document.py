@@ -61,6 +61,8 @@ DOCUMENTED = {
     ("POST", "/ping/{ping_key}"): "none",
     ("GET", "/ping/{ping_key}/{action}"): "none",
     ("POST", "/ping/{ping_key}/{action}"): "none",
+    ("GET", "/ping/{ping_key}/{name}/{action}"): "none",
+    ("POST", "/ping/{ping_key}/{name}/{action}"): "none",
     ("GET", "/v1/analytics/sites"): "analytics:read",
     ("GET", "/v1/analytics/sites/{site}/report"): "analytics:read",
     ("OPTIONS", "/v1/collect/{publicId}"): "none",

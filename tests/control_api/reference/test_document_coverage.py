@@ -26,13 +26,20 @@ _BELOW = {
     "/ping/": {
         (method, path)
         for method in ("GET", "POST")
-        for path in ("/ping/{ping_key}", "/ping/{ping_key}/{action}")
+        for path in (
+            "/ping/{ping_key}",
+            "/ping/{ping_key}/{action}",
+            "/ping/{ping_key}/{name}/{action}",
+        )
     },
     "/api/v1/collect/": {
         ("POST", "/api/v1/collect/{publicId}"),
         ("OPTIONS", "/api/v1/collect/{publicId}"),
     },
 }
+
+# Sentry's protocol, whose clients are its SDKs: docs/guides/sentry.md.
+_OF_SENTRY = {"/api/{project}/envelope", "/api/{project}/cron"}
 
 
 def _operations(paths: dict[str, Any], prefix: str = "") -> set[tuple[str, str]]:
@@ -48,8 +55,9 @@ def _of_control() -> set[tuple[str, str]]:
 def _of_edge() -> set[tuple[str, str]]:
     intake = cast(Any, SimpleNamespace(limits=Limits.from_settings(Settings()), metrics=EdgeMetrics()))
     collect = cast(Any, SimpleNamespace(accept=None))
-    edge = build_edge(intake, Readiness({}), receipt_key=b"receipts", collect=collect)
+    edge = build_edge(intake, Readiness({}), receipt_key=b"receipts", collect=collect, sentry=collect)
     assert {prefix for prefix, _ in edge._prefixes} == set(_BELOW)
+    assert {route.name for _, route in edge._patterns} == _OF_SENTRY
     whole = {(route.method, path) for path, route in edge._routes.items() if path.startswith("/api/")}
     return {found for found in whole if found[1] not in _SCRIPTS}.union(*_BELOW.values())
 

@@ -58,7 +58,8 @@ async def test_a_later_start_keeps_the_keys_and_tells_the_new_address(
     first = await ensure_first_account(sessions, Settings(), path, "http://x:1/api")
     path.write_text(json.dumps({**first, "note": {"of": "mine"}}))
     second = await ensure_first_account(sessions, Settings(), path, "http://x:2/api")
-    assert second == {**first, "base_url": "http://x:2/api", "note": {"of": "mine"}}
+    dsn = f"http://{first['ingest_key']}@x:2/1"
+    assert second == {**first, "base_url": "http://x:2/api", "sentry_dsn": dsn, "note": {"of": "mine"}}
 
 
 @pytest.mark.parametrize("left", [None, "", "{", "[]", '{"base_url": "x"}'])

@@ -30,7 +30,7 @@ async def test_steps_are_applied_in_order_each_once(begun: ReviewedProject) -> N
     assert [one["attempts"] for one in result["operations"]] == [1] * COUNT
     assert [position for checkpoint, position in checkpoints if checkpoint == "started"] == list(range(COUNT))
     # The new and the removed site; the removed environment had no keys.
-    assert [position for checkpoint, position in checkpoints if checkpoint == "published"] == [8, 9]
+    assert [position for checkpoint, position in checkpoints if checkpoint == "published"] == [4, 8, 9, 10]
     times = [(one["started_at"], one["finished_at"]) for one in result["operations"]]
     assert times == sorted(times)
     assert result["finished_at"] >= times[-1][1]

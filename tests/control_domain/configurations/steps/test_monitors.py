@@ -49,7 +49,8 @@ async def _number(configured: ChangedProject) -> int:
 
 async def test_a_heartbeat_is_created_without_a_key(configured: ChangedProject) -> None:
     action = await configured.plan_one(BACKUP, {**NIGHTLY, "grace": "30m"})
-    assert await configured.apply_step(action) == Publications()
+    environment = configured.managed.environment.public_id
+    assert await configured.apply_step(action) == Publications(names=[(environment, "Nightly backup")])
     assert await configured.fields(BACKUP) == {**FIELDS["heartbeat"], **NIGHTLY, "grace": "30m"}
     assert await configured.managed.count(MonitorKey) == 0
     assert (await _state(configured)).state == "new"
@@ -199,6 +200,7 @@ async def test_a_heartbeat_is_removed_with_its_keys_and_history(
         session.add(HeartbeatRun(heartbeat_id=made.id, run_id="r1", first_ms=1, started_ms=1))
     result = await configured.plan_and_apply(BACKUP)
     assert sorted(result.revoke) == sorted(map(digest_credential, (*made.secrets, another.secret)))
+    assert result.names == [(configured.managed.environment.public_id, "Nightly backup")]
     for table in (Heartbeat, HeartbeatState, HeartbeatRun, MonitorKey):
         assert await configured.managed.count(table) == 0, table
     assert await configured.audited() == [("heartbeat.remove", {"name": "Nightly backup", "keys": 3})]

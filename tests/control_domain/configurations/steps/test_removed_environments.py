@@ -11,6 +11,7 @@ from control_domain.environments.operations import lock_environment_row
 from control_domain.tables.projects import Environment
 from control_domain.tables.runtime import EnvironmentLease
 from pipeline_contracts.credentials import digest_credential
+from pipeline_contracts.heartbeat_names import digest_heartbeat_name
 from tests.support.changed_project import PRODUCTION, ChangedProject
 from tests.support.deployment_rows import lease_environment
 from tests.support.managed_project import NOW
@@ -28,7 +29,8 @@ async def test_an_environment_is_removed_with_its_keys_and_monitors(configured: 
     )
     action = await configured.plan_one(PRODUCTION)
     result = await configured.apply_step(action)
-    assert sorted(result.revoke) == sorted(map(digest_credential, keys))
+    job = digest_heartbeat_name(configured.managed.environment.public_id, "backup")
+    assert sorted(result.revoke) == sorted([*map(digest_credential, keys), job])
     assert result.sites == ()
     assert await configured.fields(PRODUCTION) is None
     name, _ = (await configured.audited())[-1]

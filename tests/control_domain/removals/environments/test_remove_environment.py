@@ -17,7 +17,9 @@ from control_domain.removals.remove_environment import RemovedEnvironment, remov
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.exceptions import ExceptionStatus
 from control_domain.tables.monitors import (
+    CreatedHeartbeat,
     Heartbeat,
+    HeartbeatLogEntry,
     HeartbeatRun,
     HeartbeatState,
     MonitorKey,
@@ -26,7 +28,7 @@ from control_domain.tables.monitors import (
     QueueWorker,
 )
 from control_domain.tables.notifications import AlertEvent, AlertState, AlertThreshold, NotificationRule
-from control_domain.tables.projects import Environment, EnvironmentLock, IngestKey
+from control_domain.tables.projects import Environment, EnvironmentLock, EnvironmentPingKey, IngestKey
 from control_domain.tables.recorded_deployments import RecordedDeployment
 from control_domain.tables.runtime import EnvironmentLease, Instance
 from control_domain.tables.variables import ProtectedVariable, VariableChange, VariableSet
@@ -39,10 +41,13 @@ from tests.support.managed_project import NOW, REVISION, SOURCE, ManagedProject
 OF_ENVIRONMENTS = {
     AlertThreshold,
     ClosingPreview,
+    CreatedHeartbeat,
     EnvironmentLease,
     EnvironmentLock,
+    EnvironmentPingKey,
     ExceptionStatus,
     Heartbeat,
+    HeartbeatLogEntry,
     HeartbeatRun,
     HeartbeatState,
     IngestKey,
@@ -143,6 +148,10 @@ def _make_states(environment: int, release: Release, heartbeat: int, queue: int)
         environment_id=environment, deployment_id="d1", version="1", deployed_at=NOW, recorded_at=NOW
     )
     yield ExceptionStatus(environment_id=environment, group_id="0" * 16, status="ignored", changed_at=NOW)
+    digest = digest_credential(f"ping key of {environment}")
+    yield EnvironmentPingKey(environment_id=environment, digest=digest, created_at=NOW)
+    yield HeartbeatLogEntry(heartbeat_id=heartbeat, entry_id="e1", received_ms=1)
+    yield CreatedHeartbeat(heartbeat_id=heartbeat, created_ms=1)
     yield HeartbeatRun(heartbeat_id=heartbeat, run_id="r1", first_ms=1, started_ms=1)
     yield QueueState(queue_id=queue, snapshot_id="s1", observed_us=1, received_ms=1, pending=1)
     yield QueueWorker(queue_id=queue, worker_id="w1", sequence=1, status="idle", received_ms=1)
@@ -199,7 +208,7 @@ async def test_an_environment_is_removed_with_all_its_rows(managed: ManagedProje
     keys = await _fill(managed, managed.environment.public_id)
     assert await _count_rows(managed) == {table: 2 * count for table, count in before.items()}
     removed = await _remove(managed)
-    assert removed.counts == {"keys": 5, "heartbeats": 1, "queues": 1, "canceled": 1}
+    assert removed.counts == {"keys": 6, "heartbeats": 1, "queues": 1, "canceled": 1}
     assert await _count_rows(managed) == before
     assert await managed.count(Environment) == await managed.count(AlertState) == 1
     find = managed.engines.directory.find

@@ -1,0 +1,208 @@
+"""Ping keys of environments: part of the ping URLs of all heartbeats of one environment, each named in its URL."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Annotated, TypedDict
+
+from msgspec import Meta
+from sqlalchemy import func, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.audit import Actor, record_audit_entry
+from control_domain.keys import KeyState, check_expiry, get_key_state, is_live, make_key_entry
+from control_domain.monitors.limits import MAX_MONITORS
+from control_domain.paging import Page
+from control_domain.projects.find import DeployTarget
+from control_domain.tables.accounts import Account
+from control_domain.tables.monitors import Heartbeat
+from control_domain.tables.projects import Environment, EnvironmentPingKey, Project
+from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
+from pipeline_contracts.errors import Conflict, NotFound
+from pipeline_contracts.heartbeat_names import MAX_CREATED_IN
+from pipeline_contracts.times import format_optional_time, format_time
+from storage_backends.key_directory.interface import KeyEntry
+
+MAX_LIVE_KEYS = 20
+"""Of one environment: one for its jobs, and others while they are being replaced."""
+
+
+class EnvironmentPingKeyDocument(TypedDict):
+    """A ping key of one environment, without its secret."""
+
+    id: int
+    environment_id: str
+    state: KeyState
+    created_at: str
+    expires_at: str | None
+    revoked_at: str | None
+
+
+class CreatedEnvironmentPingKey(EnvironmentPingKeyDocument):
+    """A new ping key of one environment."""
+
+    key: Annotated[str, Meta(description="The secret, which is not shown again.")]
+    url: Annotated[
+        str,
+        Meta(
+            description="What the ping URLs of the environment's heartbeats begin with, as a path on the host of "
+            "Pharos: the name of a heartbeat follows, then nothing, `/start`, `/fail`, `/log` or an exit status.",
+            examples=["/ping/phr_epk_0123456789ABCDEFGHIJKLMNOPQRSTUVxxxxxx/"],
+        ),
+    ]
+
+
+def describe_environment_ping_key(
+    key: EnvironmentPingKey, environment_id: str, now: datetime
+) -> EnvironmentPingKeyDocument:
+    return {
+        "id": key.id,
+        "environment_id": environment_id,
+        "state": get_key_state(key, now),
+        "created_at": format_time(key.created_at),
+        "expires_at": format_optional_time(key.expires_at),
+        "revoked_at": format_optional_time(key.revoked_at),
+    }
+
+
+async def list_environment_ping_keys(
+    session: AsyncSession, target: DeployTarget, page: Page
+) -> tuple[Sequence[EnvironmentPingKey], bool]:
+    """Return a page of the ping keys of the environment, newest first, and whether more follow."""
+    query = (
+        select(EnvironmentPingKey)
+        .where(EnvironmentPingKey.environment_id == target.environment.id)
+        .order_by(EnvironmentPingKey.id.desc())
+        .limit(page.limit + 1)
+    )
+    if page.before is not None:
+        query = query.where(EnvironmentPingKey.id < page.before)
+    rows = (await session.execute(query)).scalars().all()
+    return rows[: page.limit], len(rows) > page.limit
+
+
+async def add_environment_ping_key(
+    session: AsyncSession, target: DeployTarget, expires_at: datetime | None, actor: Actor, now: datetime
+) -> tuple[EnvironmentPingKey, str]:
+    """Create a ping key of the environment, and return it with its secret, which is not stored. The others keep
+    working.
+
+    Raises `InvalidInput`, and `Conflict` if the environment has too many live keys.
+    """
+    check_expiry(expires_at, now)
+    live = select(func.count()).where(
+        EnvironmentPingKey.environment_id == target.environment.id,
+        EnvironmentPingKey.revoked_at.is_(None),
+        or_(EnvironmentPingKey.expires_at.is_(None), EnvironmentPingKey.expires_at > now),
+    )
+    if (await session.execute(live)).scalar_one() >= MAX_LIVE_KEYS:
+        raise Conflict(
+            f"The environment has {MAX_LIVE_KEYS} live ping keys, which is the most: revoke one first."
+        )
+    secret = make_credential(CredentialKind.ENVIRONMENT_PING_KEY)
+    key = EnvironmentPingKey(
+        environment_id=target.environment.id,
+        digest=digest_credential(secret),
+        created_at=now,
+        expires_at=expires_at,
+    )
+    session.add(key)
+    await session.flush()
+    _record(session, target, "environment-ping-key.create", key, actor, now)
+    return key, secret
+
+
+async def revoke_environment_ping_key(
+    session: AsyncSession, target: DeployTarget, key_id: int | None, actor: Actor, now: datetime
+) -> EnvironmentPingKey:
+    """Revoke a ping key of the environment; a revoked one stays as it is. Raises `NotFound`."""
+    is_key = (EnvironmentPingKey.id == (key_id or 0)) & (
+        EnvironmentPingKey.environment_id == target.environment.id
+    )
+    revoked = await session.execute(
+        update(EnvironmentPingKey)
+        .where(is_key, EnvironmentPingKey.revoked_at.is_(None))
+        .values(revoked_at=now)
+        .returning(EnvironmentPingKey.id)
+        .execution_options(synchronize_session=False)
+    )
+    is_revoked = revoked.scalar_one_or_none() is not None
+    key = (await session.execute(select(EnvironmentPingKey).where(is_key))).scalar_one_or_none()
+    if key is None:
+        raise NotFound("The environment has no such ping key.")
+    if is_revoked:
+        _record(session, target, "environment-ping-key.revoke", key, actor, now)
+    return key
+
+
+async def live_environment_ping_keys(
+    session: AsyncSession,
+    now: datetime,
+    digests: Collection[bytes] | None = None,
+    *,
+    environments: Collection[str] | None = None,
+    account_id: int | None = None,
+) -> Sequence[KeyEntry]:
+    """Return the directory entries of all live ping keys of environments, or only of these digests, of environments
+    with these public IDs, or of an account."""
+    query = (
+        select(EnvironmentPingKey, Environment.id, Environment.public_id, Project.public_id, Account)
+        .join(Environment, Environment.id == EnvironmentPingKey.environment_id)
+        .join(Project, Project.id == Environment.project_id)
+        .join(Account, Account.id == Project.account_id)
+        .where(EnvironmentPingKey.revoked_at.is_(None))
+    )
+    if digests is not None:
+        query = query.where(EnvironmentPingKey.digest.in_(digests))
+    if environments is not None:
+        query = query.where(Environment.public_id.in_(environments))
+    if account_id is not None:
+        query = query.where(Account.id == account_id)
+    live = [row for row in await session.execute(query) if is_live(row[0], now)]
+    full = await _find_full(session, {row[1]: row[4].id for row in live})
+    return [
+        make_key_entry(
+            key,
+            CredentialKind.ENVIRONMENT_PING_KEY,
+            account,
+            project_id,
+            environment_id,
+            may_create=number not in full,
+        )
+        for key, number, environment_id, project_id, account in live
+    ]
+
+
+async def _find_full(session: AsyncSession, accounts: dict[int, int]) -> set[int]:
+    """Return the environments in which pings create no more heartbeats. `accounts`: the account of each."""
+    if not accounts:
+        return set()
+    counts = (
+        select(Environment.id, Project.account_id, func.count())
+        .join(Heartbeat, Heartbeat.environment_id == Environment.id)
+        .join(Project, Project.id == Environment.project_id)
+        .where(Project.account_id.in_(set(accounts.values())))
+        .group_by(Environment.id, Project.account_id)
+    )
+    of_environment: dict[int, int] = {}
+    of_account: dict[int, int] = {}
+    for environment, account, count in await session.execute(counts):
+        of_environment[environment] = count
+        of_account[account] = of_account.get(account, 0) + count
+    return {
+        environment
+        for environment, account in accounts.items()
+        if of_environment.get(environment, 0) >= MAX_CREATED_IN or of_account.get(account, 0) >= MAX_MONITORS
+    }
+
+
+def _record(
+    session: AsyncSession,
+    target: DeployTarget,
+    action: str,
+    key: EnvironmentPingKey,
+    actor: Actor,
+    now: datetime,
+) -> None:
+    details = {"environment": target.environment.public_id}
+    subject = f"environment-ping-key {key.id}"
+    record_audit_entry(session, actor, target.project.account_id, action, subject, now, details)

@@ -1,0 +1,1 @@
+"""The intake for Sentry's SDKs: envelopes become batches of telemetry, OTLP spans and OTLP logs."""

@@ -1,0 +1,135 @@
+"""Accept envelopes of Sentry's SDKs: from the request to a durable 200.
+
+Keys may be a part of the URL, so no path and no query may reach a log or a response.
+"""
+
+import asyncio
+import re
+from dataclasses import dataclass, field, replace
+
+from aiohttp import hdrs, web
+
+from ingest_edge.authenticate import authenticate
+from ingest_edge.intake import Intake, LogEntry, now_ms
+from ingest_edge.limits import Limits
+from ingest_edge.sentry.answers import accepted_response, preflight_response
+from ingest_edge.sentry.check_ins import make_signal
+from ingest_edge.sentry.convert import Converted, Record, convert_envelope
+from ingest_edge.sentry.dropped import DroppedItems
+from ingest_edge.sentry.dsn_key import find_key, find_key_in_envelope
+from ingest_edge.sentry.envelope import Envelope, Item, read_envelope, read_header
+from pipeline_contracts import topics
+from pipeline_contracts.client_address import ClientAddresses, network_of
+from pipeline_contracts.credentials import CREDENTIAL_LENGTH, CredentialKind
+from pipeline_contracts.errors import InvalidCredential, MethodNotAllowed
+from pipeline_contracts.identifiers import receipt_name
+from pipeline_contracts.otlp.records import OtlpMeta, encode_otlp_meta
+from pipeline_contracts.records import BatchMeta, encode_meta
+from storage_backends.key_directory.interface import KeyEntry
+
+SENTRY = "/api/{project}/envelope"
+PATHS = re.compile(r"/api/[0-9]{1,20}/(envelope|store)/?")
+"""The number is that of the DSN. SDKs insist on digits; the key alone names the environment."""
+ALLOW = "POST, OPTIONS"
+
+# Size of an envelope up to which its conversion takes at most 15 ms.
+_INLINE_BYTES = 256 * 1024
+# Of a body without a key before it. Tunnels send what browsers send.
+_ANONYMOUS_BYTES = 1024 * 1024
+# As long as a key, because envelopes give the lengths of their items.
+_MASKED_KEY = CredentialKind.INGEST_KEY.encode().ljust(CREDENTIAL_LENGTH, b"*")
+_NO_KEY = "The request names no key. The DSN is https://INGEST_KEY@HOST/1; `pharos key create` prints it for a new key."
+
+
+@dataclass(slots=True)
+class AcceptSentry:
+    """The handler of `OPTIONS` and `POST /api/{number}/envelope/` and `…/store/`."""
+
+    intake: Intake
+    dropped: DroppedItems
+    addresses: ClientAddresses
+    _anonymous_limits: Limits = field(init=False)
+    _conversions: asyncio.Semaphore = field(init=False, default_factory=lambda: asyncio.Semaphore(1))
+
+    def __post_init__(self) -> None:
+        limits = self.intake.limits
+        self._anonymous_limits = replace(
+            limits,
+            body_bytes=min(limits.body_bytes, _ANONYMOUS_BYTES),
+            decompressed_bytes=min(limits.decompressed_bytes, _ANONYMOUS_BYTES),
+        )
+
+    async def accept(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Store everything of an envelope that is kept, and respond once it is durable."""
+        if request.method == "OPTIONS":
+            return preflight_response()
+        if request.method != "POST":
+            raise MethodNotAllowed("Sentry's SDKs send POST here.", headers={hdrs.ALLOW: ALLOW})
+        received_ms = now_ms()
+        is_envelope = request.path.rstrip("/").endswith("/envelope")
+        secret = find_key(request)
+        if secret is not None:
+            key = await self._authenticate(secret, received_ms)
+            lease = self.intake.budgets.telemetry.lease(key.account_id)
+            limits = self.intake.limits
+        elif not is_envelope:
+            raise InvalidCredential(_NO_KEY)
+        else:
+            # Only the envelope names the key: until it is read, the bytes count for the sender's network.
+            forwarded = ",".join(request.headers.getall(hdrs.X_FORWARDED_FOR, ())) or None
+            address = self.addresses.find(request.remote, forwarded)
+            lease = self.intake.budgets.collect.lease(network_of(address))
+            limits = self._anonymous_limits
+        try:
+            body = await self.intake.read(request, limits, lease, brotli=True)
+            if secret is None:
+                secret = find_key_in_envelope(read_header(body))
+                key = await self._authenticate(secret, received_ms)
+            if secret is not None:
+                # Applications that take the DSN as an argument send it with each event.
+                body = body.replace(secret.encode(), _MASKED_KEY)
+            envelope = read_envelope(body) if is_envelope else Envelope({}, [Item("event", {}, body)])
+            converted = await self._convert(envelope, len(body))
+            return await self._store(key, converted, received_ms)
+        finally:
+            lease.release()
+
+    async def _convert(self, envelope: Envelope, size: int) -> Converted:
+        if size <= _INLINE_BYTES:
+            return convert_envelope(envelope, self.intake.limits)
+        # 60 ms a MiB: a thread keeps the event loop free. One at a time, because objects take more memory than a body.
+        async with self._conversions:
+            return await asyncio.to_thread(convert_envelope, envelope, self.intake.limits)
+
+    async def _authenticate(self, secret: str | None, received_ms: int) -> KeyEntry:
+        if secret is None:
+            raise InvalidCredential(_NO_KEY)
+        return await authenticate(
+            f"Bearer {secret}", CredentialKind.INGEST_KEY, self.intake.directory, received_ms
+        )
+
+    async def _store(self, key: KeyEntry, converted: Converted, received_ms: int) -> web.StreamResponse:
+        entries = [_make_entry(key, record, received_ms) for record in converted.records]
+        found = [await make_signal(self.intake, key, each, received_ms) for each in converted.check_ins]
+        signals = [signal for signal in found if signal is not None]
+        if missing := len(found) - len(signals):
+            converted.dropped["check_in", "no_heartbeat"] += missing
+        # An envelope of which nothing is kept takes a token too: it costs the edge as much as any other. Check-ins take
+        # none, like all signals of heartbeats.
+        tokens = converted.count or (0 if signals else 1)
+        headers = await self.intake.store_all(key, tokens, [*entries, *signals])
+        self.intake.metrics.events_accepted += converted.count
+        self.intake.metrics.signals_accepted += len(signals)
+        self.dropped.count(key, converted.dropped)
+        return accepted_response(converted.event_id, headers)
+
+
+def _make_entry(key: KeyEntry, record: Record, received_ms: int) -> LogEntry:
+    owner = (key.account_id, key.project_id, key.environment_id)
+    if record.topic == topics.TELEMETRY:
+        meta = encode_meta(BatchMeta(*owner, received_ms, record.count, record.identity))
+    else:
+        meta = encode_otlp_meta(OtlpMeta(*owner, received_ms, record.count, batch_id=record.identity))
+    # One partition takes all records of an identity, in order: its consumer knows which one came first.
+    name = receipt_name(key.environment_id, record.identity)
+    return LogEntry(record.topic, name.encode(), meta, record.body)

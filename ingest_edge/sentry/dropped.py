@@ -1,0 +1,106 @@
+"""Count dropped items of envelopes by environment, type and reason, for their owners and for the operator.
+
+Owners see them as the metric `pharos.sentry.dropped_items` of the environment: every few seconds the counts become data
+points, as if an OTLP sender had sent them.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+import orjson
+
+from ingest_edge.sentry.convert import DropReason
+from pipeline_contracts import topics
+from pipeline_contracts.errors import StorageUnavailable
+from pipeline_contracts.otlp.records import OtlpMeta, encode_otlp_meta
+from storage_backends.end_task import end_task
+from storage_backends.event_log.interface import EventLog
+from storage_backends.key_directory.interface import KeyEntry
+
+METRIC = "pharos.sentry.dropped_items"
+_DESCRIPTION = "Items, spans and log records of Sentry SDKs that were accepted and not kept"
+_DELTA = 1
+_FLUSH_SECONDS = 10.0
+
+_Owner = tuple[str, str, str]
+"""The IDs of the account, the project and the environment."""
+DropCounts = Mapping[tuple[str, DropReason], int]
+"""Counts by type of item and reason."""
+
+
+class DroppedItems:
+    """Counts of dropped items since the last flush, and in total."""
+
+    def __init__(self, log: EventLog, now_ms: Callable[[], int]) -> None:
+        self._log = log
+        self._now_ms = now_ms
+        self._counts: dict[_Owner, Counter[tuple[str, DropReason]]] = {}
+        self._since_ms = now_ms()
+        self.total: Counter[tuple[str, str]] = Counter()
+        """Counts of this process by type of item and reason."""
+
+    def count(self, key: KeyEntry, dropped: DropCounts) -> None:
+        """Count items that are dropped now from an envelope with this key."""
+        if dropped:
+            self._add((key.account_id, key.project_id, key.environment_id), dropped)
+            self.total.update(dropped)
+
+    def _add(self, owner: _Owner, dropped: DropCounts) -> None:
+        self._counts.setdefault(owner, Counter()).update(dropped)
+
+    async def flush(self) -> None:
+        """Append the counts to the log. Counts that cannot be written remain for the next flush."""
+        counts, self._counts = self._counts, {}
+        since_ms, now_ms = self._since_ms, self._now_ms()
+        for owner, dropped in counts.items():
+            meta = encode_otlp_meta(OtlpMeta(*owner, now_ms, len(dropped)))
+            try:
+                await self._log.append(topics.METRICS, b"", meta, _make_request(dropped, since_ms, now_ms))
+            except StorageUnavailable:
+                self._add(owner, dropped)
+        if not self._counts:
+            self._since_ms = now_ms
+
+    @asynccontextmanager
+    async def flush_periodically(self, every: float = _FLUSH_SECONDS) -> AsyncIterator[None]:
+        """Flush every few seconds, and on exit."""
+
+        async def flush_forever() -> None:
+            while True:
+                await asyncio.sleep(every)
+                await self.flush()
+
+        task = asyncio.create_task(flush_forever(), name="dropped items")
+        try:
+            yield
+        finally:
+            await end_task(task)
+            await self.flush()
+
+
+def _make_request(dropped: DropCounts, since_ms: int, now_ms: int) -> bytes:
+    """Return an OTLP request with one data point for each type and reason."""
+    points = [
+        {
+            "startTimeUnixNano": since_ms * 1_000_000,
+            "timeUnixNano": now_ms * 1_000_000,
+            "asInt": items,
+            "attributes": [
+                {"key": "sentry.item_type", "value": {"stringValue": item_type}},
+                {"key": "reason", "value": {"stringValue": reason}},
+            ],
+        }
+        for (item_type, reason), items in sorted(dropped.items())
+    ]
+    metric = {
+        "name": METRIC,
+        "description": _DESCRIPTION,
+        "unit": "{item}",
+        "sum": {"aggregationTemporality": _DELTA, "isMonotonic": True, "dataPoints": points},
+    }
+    resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "pharos"}}]}
+    return orjson.dumps(
+        {"resourceMetrics": [{"resource": resource, "scopeMetrics": [{"metrics": [metric]}]}]}
+    )

@@ -1,0 +1,105 @@
+"""Heartbeats that pings create, and the logs of heartbeats, on SQLite and on Postgres."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pipeline_contracts.times import from_epoch_ms
+from storage_backends.monitor_states import rows
+from storage_backends.monitor_states.interface import LogEntry, NamedHeartbeat
+from tests.support.monitored import HOUR, T0, Monitored
+
+pytestmark = pytest.mark.both_databases
+
+
+def named(monitored: Monitored, *names: str, at_ms: int = T0) -> list[NamedHeartbeat]:
+    return [NamedHeartbeat(monitored.environment_id, name, at_ms) for name in names]
+
+
+async def find(monitored: Monitored, *names: str) -> dict[str, int]:
+    found = await monitored.states.find_or_create(named(monitored, *names))
+    assert {environment for environment, _ in found} <= {monitored.environment_id}
+    return {name: number for (_, name), number in found.items()}
+
+
+async def test_a_new_name_becomes_a_heartbeat_once(monitored: Monitored) -> None:
+    (known,) = await monitored.add_heartbeats(1)
+    monitored.changes.is_due()
+    made = await find(monitored, "job 0", "backup")
+    assert made["job 0"] == known and await find(monitored, "backup", "job 0") == made
+    # The workers of the control plane learn of it without another poll.
+    assert monitored.changes.is_due()
+    (row,) = await monitored.rows(f"SELECT * FROM heartbeats WHERE id = {made['backup']}")
+    assert (row["name"], row["period_seconds"], row["cron"], row["timezone"]) == (
+        "backup",
+        86_400,
+        None,
+        "UTC",
+    )
+    settings = (row["grace_seconds"], row["max_runtime_seconds"], row["failures_before_down"], row["paused"])
+    assert settings == (3600, 3600, 1, False)
+    # SQLite returns the text as SQLAlchemy writes it.
+    text = from_epoch_ms(T0).strftime("%Y-%m-%d %H:%M:%S")
+    assert str(row["created_at"]).startswith(text)
+    state = await monitored.state_of(made["backup"])
+    assert (state["state"], state["since_ms"], state["open_runs"], state["version"]) == ("new", T0, 0, 0)
+    assert await monitored.rows("SELECT * FROM created_heartbeats") == [
+        {"heartbeat_id": made["backup"], "created_ms": T0}
+    ]
+
+
+async def test_of_concurrent_consumers_one_creates_it(monitored: Monitored) -> None:
+    """As after a rebalancing, in which two have the same records."""
+    names = [f"new {n}" for n in range(5)]
+    found = await asyncio.gather(*(find(monitored, *order) for order in (names, names[::-1], names) * 3))
+    assert all(each == found[0] for each in found)
+    assert (await monitored.rows("SELECT count(*) AS n FROM heartbeats"))[0]["n"] == 5
+    assert (await monitored.rows("SELECT count(*) AS n FROM created_heartbeats"))[0]["n"] == 5
+
+
+async def test_names_without_room_are_left_out(monitored: Monitored, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "CREATED_COLUMNS", (*rows.CREATED_COLUMNS[:-1], 3))
+    for module in ("sqlite", "postgres"):
+        monkeypatch.setattr(f"storage_backends.monitor_states.{module}.CREATED_COLUMNS", rows.CREATED_COLUMNS)
+    await monitored.add_heartbeats(2)
+    assert sorted(await find(monitored, "a", "b", "c", "job 1")) == ["a", "job 1"]
+    for unknown in (
+        NamedHeartbeat("env_unknown", "a", T0),
+        NamedHeartbeat(monitored.environment_id, "z", None),
+    ):
+        assert await monitored.states.find_or_create([unknown]) == {}
+
+
+def entry(monitored: Monitored, heartbeat: int, number: int, **changes: Any) -> LogEntry:
+    values: dict[str, Any] = {
+        "environment_id": monitored.environment_id,
+        "run_id": None,
+        "received_ms": T0 + number,
+        "text": f"line {number}",
+        **changes,
+    }
+    return LogEntry(heartbeat, entry_id=f"entry-{number:03}", **values)
+
+
+async def test_the_newest_log_entries_stay(monitored: Monitored, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "MAX_LOG_ENTRIES", 3)
+    first, second = await monitored.add_heartbeats(2)
+
+    async def log(*entries: LogEntry) -> list[tuple[int, str]]:
+        await monitored.states.add_log_entries(entries)
+        sql = "SELECT heartbeat_id, text FROM heartbeat_log_entries ORDER BY heartbeat_id, received_ms"
+        return [(row["heartbeat_id"], row["text"]) for row in await monitored.rows(sql)]
+
+    kept = await log(*(entry(monitored, first, n) for n in range(2)), entry(monitored, second, 9, text=None))
+    assert kept == [(first, "line 0"), (first, "line 1"), (second, None)]
+    # A chunk that is read again changes nothing, and an older entry than the kept ones is not kept.
+    again = [entry(monitored, first, n) for n in (4, 3, 2, 1, 0)]
+    for _ in range(2):
+        assert await log(*again) == [(first, f"line {n}") for n in (2, 3, 4)] + [(second, None)]
+    # Nothing of an unknown heartbeat, or of another environment than the key's.
+    refused = [entry(monitored, 999, 5), entry(monitored, second, 6, environment_id="env_other")]
+    assert len(await log(*refused)) == 4
+    assert await monitored.states.prune_log(T0 + 4, 1) == 1
+    assert await monitored.states.prune_log(T0 + 4, 100) == 1
+    assert await monitored.states.prune_log(T0 + HOUR, 100) == 2

@@ -1,0 +1,13 @@
+"""Commands that end badly, with the exit status that a shell gives them: for every program that runs jobs."""
+
+FAILING_JOBS: list[tuple[list[str], int]] = [
+    (["sh", "-c", "exit 3"], 3),
+    (["sh", "-c", "exit 255"], 255),
+    (["sh", "-c", "kill -9 $$"], 137),
+    (["sh", "-c", "kill -TERM $$"], 143),
+    (["no-such-command"], 127),
+    (["/etc/passwd"], 126),
+]
+
+UNUSABLE_ADDRESSES = ["http://[bad", "ftp://127.0.0.1", "http://", "127.0.0.1:8000/api"]
+UNSENDABLE_ADDRESSES = ["http://127.0.0.1:9/a b", "http://127.0.0.1:port/api"]
