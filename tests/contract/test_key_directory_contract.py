@@ -46,6 +46,7 @@ def entry() -> KeyEntry:
         "env",
         RateLimit(1.5, 7),
         1_800_000_000_123,
+        may_create=True,
     )
 
 

@@ -343,6 +343,21 @@ def test_closed_and_ignored_streams_and_signals(recorder: Recorder) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "ran\n", "")
 
 
+def test_a_machine_without_room_for_threads_runs_the_job() -> None:
+    code = (
+        f"import sys, threading; sys.path.insert(0, {str(SCRIPT.parent)!r}); import pharos_run\n"
+        "def start(thread): raise RuntimeError('can not start new thread')\n"
+        "threading.Thread.start = start\n"
+        "sys.exit(pharos_run.main(sys.argv[1:]))"
+    )
+    options = ("--ping-url", f"http://127.0.0.1:9/ping/{KEY}", "--", "sh", "-c", "echo ran; exit 4")
+    done = subprocess.run(
+        [sys.executable, "-c", code, *options], capture_output=True, text=True, timeout=_SECONDS
+    )
+    assert (done.returncode, done.stdout) == (4, "ran\n")
+    assert done.stderr == "pharos-run: nothing is reported: can not start new thread\n"
+
+
 def test_a_missing_command_is_refused(recorder: Recorder) -> None:
     command = [sys.executable, str(SCRIPT), "--ping-url", recorder.url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)

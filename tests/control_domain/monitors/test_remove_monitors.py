@@ -17,7 +17,9 @@ from control_domain.monitors.manage_queues import delete_queue
 from control_domain.monitors.operations import live_monitor_keys
 from control_domain.monitors.remove_monitors import remove_heartbeat, remove_queue
 from control_domain.tables.monitors import (
+    CreatedHeartbeat,
     Heartbeat,
+    HeartbeatLogEntry,
     HeartbeatRun,
     HeartbeatState,
     MonitorKey,
@@ -39,7 +41,14 @@ from tests.support.monitored import open_states
 Kind = Literal["heartbeat", "queue"]
 KINDS: list[Kind] = ["heartbeat", "queue"]
 OF_KIND = {
-    "heartbeat": {Heartbeat, HeartbeatState, HeartbeatRun, MonitorKey},
+    "heartbeat": {
+        Heartbeat,
+        HeartbeatState,
+        HeartbeatRun,
+        HeartbeatLogEntry,
+        CreatedHeartbeat,
+        MonitorKey,
+    },
     "queue": {Queue, QueueState, QueueWorker, MonitorKey},
 }
 """All tables with rows of one monitor."""
@@ -58,7 +67,11 @@ async def _fill(managed: ManagedProject, kind: Kind, name: str) -> tuple[int, li
     made = await (objects.add_heartbeat(name) if kind == "heartbeat" else objects.add_queue(name))
     more = [await objects.add_monitor_key(kind, made.id) for _ in range(2)]
     await objects.revoke_monitor_key(more[1].id)
-    rows: list[Any] = [HeartbeatRun(heartbeat_id=made.id, run_id="r1", first_ms=1, started_ms=1)]
+    rows: list[Any] = [
+        HeartbeatRun(heartbeat_id=made.id, run_id="r1", first_ms=1, started_ms=1),
+        HeartbeatLogEntry(heartbeat_id=made.id, entry_id="e1", received_ms=1),
+        CreatedHeartbeat(heartbeat_id=made.id, created_ms=1),
+    ]
     if kind == "queue":
         rows = [
             QueueState(queue_id=made.id, snapshot_id="s1", observed_us=1, received_ms=1, pending=1),
