@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from control_domain.first_account.account import write_private
 from tests.support.platform_process import PlatformProcess
 
 
@@ -67,7 +68,7 @@ def _link_folder(data: Path, folder: Path, credentials: Mapping[str, Any]) -> No
     for entry in data.iterdir():
         if entry.name != "credentials.json":
             os.symlink(entry, own / entry.name)
-    (own / "credentials.json").write_text(json.dumps(credentials, indent=2) + "\n")
+    write_private(own / "credentials.json", json.dumps(credentials, indent=2) + "\n")
     os.symlink(Path(sys.executable).parents[1], folder / ".venv")
 
 

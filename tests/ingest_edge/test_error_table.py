@@ -1,4 +1,4 @@
-"""Every refusal of `POST /api/v1/ingest`, one row each: a request and its whole response. `docs/errors.md` shows the
+"""Every refusal of `POST /api/v1/ingest`, one row each: a request and its whole response. `docs/reference/errors.md` shows the
 same rows to readers; `PHAROS_TEST_WRITE_DOCS=1` in the environment of this file's tests writes them there."""
 
 import asyncio
