@@ -55,6 +55,7 @@ def _run_page(page: str, platform: PlatformProcess, top: Path, apps_port: int) -
         "localhost:8000": f"localhost:{platform.port}",
         "localhost:8090": f"localhost:{apps_port}",
         "127.0.0.1:8090": f"127.0.0.1:{apps_port}",
+        "127.0.0.1:8100": f"127.0.0.1:{platform.metrics_port}",
         "my-project": account.project,
     }
     run_page(_PAGES[page], account.folder, env, replaced)
