@@ -36,6 +36,8 @@ def run_command(on_parsed: Callable[[], None]) -> NoReturn:
         with paused_garbage_collector():
             parser = build_parser(chosen)
             arguments = parser.parse_args(words)
+            if announce := getattr(arguments, "announce", None):
+                announce(arguments)
             run = _load(arguments.run)
         on_parsed()
         status = run(arguments)
@@ -75,8 +77,11 @@ def _discard_output() -> None:
 
 
 def _load(run: Callable[..., int] | str) -> Callable[..., int]:
-    """Return the function of a command, which may be given as `MODULE:FUNCTION`: then `--help` and completion do not
-    import what the command needs."""
+    """Return the function of a command.
+
+    A command may name it as `MODULE:FUNCTION`: then neither `--help` nor completion imports the module. A command whose
+    import takes long may also set `announce`, which is called with the arguments before the import.
+    """
     if not isinstance(run, str):
         return run
     module, _, function = run.partition(":")

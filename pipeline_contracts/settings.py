@@ -40,6 +40,9 @@ class Settings:
 
     # Log lines, metrics, the first account, keys
     log_level: str = _setting("info", "Least severe log line", choices=("debug", "info", "warning", "error"))
+    log_format: str = _setting(
+        "auto", "Format of log lines; auto: text on a terminal, else JSON", choices=("auto", "json", "text")
+    )
     metrics_listen: str | None = _setting(
         None,
         "host:port of /metrics, for Prometheus (127.0.0.1 and the 100th port after the process's own)",

@@ -131,7 +131,7 @@ COMMANDS_BY_GROUP: Final[dict[str, dict[str, Command]]] = {
             "ingest.dead_letters", "list or replay records that could not be stored", is_noun=True
         ),
         "settings": Command("settings", "list all PHAROS_* variables", is_noun=True),
-        "doctor": Command("doctor", "show what this installation runs on"),
+        "doctor": Command("doctor.doctor", "check whether Pharos can run here"),
     },
     "shells": {
         "completion": Command("grammar.completion_scripts", "print a completion script for your shell"),

@@ -37,7 +37,7 @@ def register_migrate(commands: "argparse._SubParsersAction[argparse.ArgumentPars
 
 def _run(arguments: argparse.Namespace) -> int:
     settings = load_settings()
-    start_logs(settings.log_level)
+    start_logs(settings.log_level, settings.log_format)
     try:
         asyncio.run(_migrate(settings, arguments))
     except StorageUnavailable as error:

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line on standard error."""
+"""Logs on standard error: one JSON object a line, or text that people read on a terminal."""
 
 import logging
 import sys
@@ -22,10 +22,19 @@ class _JsonLines(logging.Formatter):
         return orjson.dumps(line).decode()
 
 
-def start_logs(level: str) -> None:
-    """Send log lines of `level` and above to standard error."""
+class _TextLines(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S")
+
+
+def start_logs(level: str, log_format: str = "auto") -> None:
+    """Send log lines of `level` and above to standard error.
+
+    `log_format` is json, text, or auto: text if standard error is a terminal, JSON otherwise.
+    """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonLines())
+    is_text = log_format == "text" or (log_format == "auto" and sys.stderr.isatty())
+    handler.setFormatter(_TextLines() if is_text else _JsonLines())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # Alembic logs each migration context, and aiohttp each malformed request.
     logging.getLogger("alembic").setLevel(logging.WARNING)

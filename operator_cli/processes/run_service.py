@@ -36,7 +36,7 @@ def run_service(
 ) -> int:
     """Bind the port, run the service on it until SIGTERM or Ctrl-C, and drain it. Return exit status 0."""
     settings = load_settings()
-    start_logs(settings.log_level)
+    start_logs(settings.log_level, settings.log_format)
     try:
         with (
             bind(arguments.host, arguments.port, shared=shared_port) as server,

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import gc
 import os
-import shlex
 import signal
 import sys
 import time
@@ -20,9 +19,13 @@ from control_domain.operators.sign_in_links import create_first_link, has_nobody
 from control_domain.sign_in.links import make_sign_in_url
 from deployer.identity import FolderInUse
 from ingest_edge.listening import PortInUse
-from operator_cli.credentials import DEFAULT_DATA
 from operator_cli.errors import CommandFailed
-from operator_cli.messages import format_command
+from operator_cli.processes.greeting import (
+    format_demo_greeting,
+    format_greeting,
+    format_sign_in_command,
+    format_sign_in_link,
+)
 from operator_cli.processes.process_logs import start_logs
 from operator_cli.settings import load_settings
 from pipeline_contracts.errors import StorageUnavailable
@@ -37,7 +40,7 @@ def run_up(arguments: argparse.Namespace) -> int:
     try:
         settings = load_settings()
         keep_freed_memory()
-        start_logs(settings.log_level)
+        start_logs(settings.log_level, settings.log_format)
         # Only the owner may read the data folder.
         os.umask(0o077)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -83,8 +86,10 @@ def _report_early_stop(number: signal.Signals) -> int:
 
 
 def _refuse_demo_in_use(data: Path) -> None:
-    """Raise `CommandFailed` for a folder that was started without the demo: its story replaces variables, deploys to
-    production and adds people."""
+    """Raise `CommandFailed` for a folder that was started without the demo.
+
+    The demo replaces variables, deploys to production and adds people.
+    """
     # Not the credentials: somebody may have deleted them, to get new ones.
     if (data / DATABASE).exists() and not (data / "demo.json").exists():
         raise CommandFailed(
@@ -94,8 +99,11 @@ def _refuse_demo_in_use(data: Path) -> None:
 
 
 def _begin_demo(data: Path, *, is_demo: bool) -> None:
-    """Note in a new data folder that it is one of the demo, before anything else is there: a start that is killed then
-    can be repeated. A note of a start that came to nothing is removed by one without the demo."""
+    """Mark a new data folder as one of the demo, before it contains anything else.
+
+    A start with the demo that is killed can then be repeated. A start without the demo removes the mark that such a
+    start has left.
+    """
     if is_demo:
         from demo.ledger import Ledger
 
@@ -119,15 +127,21 @@ async def _run_until_stopped(
         settings,
         apps_port=arguments.apps_port,
         before_first_start=functools.partial(_begin_demo, data, is_demo=arguments.demo),
+        on_phase=_print_phase,
     ) as platform:
         # Objects that live until the end are excluded from each garbage collection.
         gc.collect()
         gc.freeze()
         async with contextlib.AsyncExitStack() as stack:
             is_terminal = sys.stdout.isatty()
-            print(format_greeting(platform, data, show_key=is_terminal), flush=True)
-            if hint := await _make_sign_in_hint(platform, data, is_terminal=is_terminal):
-                print(hint, flush=True)
+            greeting = format_greeting(
+                platform.base_url,
+                platform.credentials,
+                data,
+                sign_in=await _make_sign_in_text(platform, data, is_terminal=is_terminal),
+                show_key=is_terminal,
+            )
+            print(greeting, flush=True)
             if arguments.demo:
                 # Imported only with --demo, which most starts go without.
                 from demo.run_demo import DemoSiteRemoved, running_demo
@@ -138,70 +152,25 @@ async def _run_until_stopped(
                     raise CommandFailed(
                         f"The demo needs the first site: {error} Leave --demo out."
                     ) from error
-                print(_format_demo_greeting(platform, data, shop), flush=True)
+                print(format_demo_greeting(platform.credentials["site"]["id"], data, shop), flush=True)
             ready.set()
             await stop.wait()
-            print("Draining: what was accepted is being stored.", flush=True)
+            print("Stopping: storing all accepted data.", flush=True)
 
 
-async def _make_sign_in_hint(platform: Platform, data: Path, *, is_terminal: bool) -> str:
+async def _make_sign_in_text(platform: Platform, data: Path, *, is_terminal: bool) -> str:
     """Return how the first person signs in to the dashboard; empty once somebody has a password.
 
     The secret of a link is for a terminal only: other output ends up in logs.
     """
-    address = platform.base_url.removesuffix("/api")
     if not is_terminal:
-        if not await has_nobody_signed_in(platform.sessions):
-            return ""
-        command = format_command(["sign-in-link", *_data_arguments(data)])
-        return f"The dashboard has no password yet. For a first sign-in link:   {command}\n"
+        return format_sign_in_command(data) if await has_nobody_signed_in(platform.sessions) else ""
     actor = Actor("start of the installation")
     secret = await create_first_link(platform.sessions, actor, datetime.now(UTC))
     if secret is None:
         return ""
-    return f"""Sign in to the dashboard with this link, once, within 24 hours:
-  {make_sign_in_url(address, secret)}
-"""
+    return format_sign_in_link(make_sign_in_url(platform.base_url.removesuffix("/api"), secret))
 
 
-def _data_arguments(data: Path) -> list[str]:
-    return [] if data == DEFAULT_DATA else ["--data", str(data)]
-
-
-def _format_demo_greeting(platform: Platform, data: Path, shop: str) -> str:
-    report = format_command(["report", *_data_arguments(data), str(platform.credentials["site"]["id"])])
-    return f"""The demo: a shop with the tracker at {shop}
-Notification channels may send to this shop, and to no other private address unless a setting allows it.
-Its visits, 90 days of them:   {report}
-"""
-
-
-def format_greeting(platform: Platform, data: Path, *, show_key: bool) -> str:
-    """Return the text that is printed when the platform is ready.
-
-    Without `show_key` the example reads the key from its file, because output that is not a terminal ends up in logs.
-    """
-    option = _data_arguments(data)
-    credentials = data / "credentials.json"
-    key = platform.credentials["ingest_key"]
-    if not show_key:
-        # The example puts this in double quotes, inside which a command substitution needs no quotes of its own.
-        key = f"""$(sed -n 's/.*"ingest_key": "\\(.*\\)".*/\\1/p' {shlex.quote(str(credentials))})"""
-    sql = "SELECT type, count() FROM pharos.telemetry_events GROUP BY type"
-    return f"""
-Pharos is up at {platform.base_url.removesuffix("/api")}
-API             {platform.base_url}
-Credentials     {credentials}
-
-Send an event:
-  curl -sS {platform.base_url}/v1/ingest \\
-    -H "Authorization: Bearer {key}" \\
-    -H 'Content-Type: application/json' \\
-    -d '{{"batch_id": "hello-1", "events": [{{"type": "log", "severity": "info", "title": "Hello"}}]}}'
-
-Look at what came in:   {format_command(["tail", *option])}
-Ship a log file:        {format_command(["send", *option, "access.log"])}
-Deploy:                 {format_command(["deploy", *option])}
-Ask in SQL:             {format_command(["query", *option, sql])}
-Stop with Ctrl-C; what was accepted is stored first.
-"""
+def _print_phase(description: str) -> None:
+    print(f"  {description} …", flush=True)

@@ -40,7 +40,7 @@ def _run_edge(arguments: argparse.Namespace) -> int:
         from ingest_edge.listening import PortInUse, bind
         from wiring.processes.edge_workers import run_edge_workers
 
-        start_logs(settings.log_level)
+        start_logs(settings.log_level, settings.log_format)
         try:
             # Bound but never listening: this reserves the port, and chooses a free one for `--port 0`.
             with bind(arguments.host, arguments.port, shared=True) as holder:

@@ -1,6 +1,7 @@
 """Command `pharos up`: the whole platform in one process."""
 
 import argparse
+from importlib.metadata import version
 
 from operator_cli.credentials import add_data_argument
 
@@ -26,5 +27,10 @@ def register_up(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         action="store_true",
         help="add a shop with its tracker, 90 days of visits, and live traffic",
     )
-    # By name: importing the platform takes a second, which `--help` and completion need not wait for.
-    parser.set_defaults(run="processes.run_up:run_up")
+    # By name: importing the platform takes up to a second, and `--help` and completion do not need it.
+    parser.set_defaults(run="processes.run_up:run_up", announce=_announce)
+
+
+def _announce(arguments: argparse.Namespace) -> None:
+    """Print the first line, before the import of the platform."""
+    print(f"Starting Pharos {version('pharos')} with its data in {arguments.data}", flush=True)

@@ -12,16 +12,16 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from operator_cli.errors import CommandFailed
 from operator_cli.processes import run_up
-from operator_cli.processes.run_up import format_greeting
+from operator_cli.processes.greeting import format_greeting
 from pipeline_contracts.settings import Settings
 from tests.support import fork_server
-from tests.support.commands import CLEAN_ENVIRONMENT, command_runner, expect_refusal
+from tests.support.commands import CLEAN_ENVIRONMENT, RunCommand, command_runner
 from tests.support.platform_process import PHAROS
 
 _KEY = "phr_ing_abc123"
@@ -29,8 +29,8 @@ _START_SECONDS = 120
 
 
 def _greeting(data: Path, *, show_key: bool) -> str:
-    platform = SimpleNamespace(base_url="http://127.0.0.1:8000/api", credentials={"ingest_key": _KEY})
-    return format_greeting(cast(Any, platform), data, show_key=show_key)
+    credentials = {"ingest_key": _KEY}
+    return format_greeting("http://127.0.0.1:8000/api", credentials, data, sign_in="", show_key=show_key)
 
 
 def test_the_key_is_printed_on_terminals_only() -> None:
@@ -67,7 +67,7 @@ async def test_the_greeting_contains_secrets_only_on_a_terminal(
     given = argparse.Namespace(data=tmp_path, host="127.0.0.1", port=0, apps_port=None, demo=False)
     await run_up._run_until_stopped(given, Settings(), asyncio.Event(), stop)
     output = capsys.readouterr().out
-    assert "Pharos is up at" in output
+    assert output.startswith("\nPharos is up. The dashboard:\n\n  http://127.0.0.1:8000\n\n")
     assert (_KEY in output) is is_terminal
     link = f"  http://127.0.0.1:8000/sign-in#link={'x' * 38}"
     assert (link in output.splitlines()) is is_terminal and len(link) <= 80
@@ -138,18 +138,28 @@ def test_the_printed_commands_work_for_any_folder(tmp_path: Path) -> None:
     assert "pharos tail\n" in _greeting(Path(".pharos"), show_key=False)
 
 
+def _expect_failed_start(pharos: RunCommand, *options: str) -> str:
+    """Return the error message of a start, which follows the first lines of every start."""
+    done = pharos("up", *options)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 1 and lines[0].startswith("Starting Pharos ")
+    assert all(line.startswith("  ") for line in lines[1:])
+    assert done.stderr.startswith("pharos: ") and len(done.stderr.splitlines()) == 1
+    return done.stderr.removeprefix("pharos: ").rstrip("\n")
+
+
 def test_a_failed_start_prints_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     pharos = command_runner(tmp_path)
-    assert expect_refusal(pharos, "up", "--data", "file") == (
+    assert _expect_failed_start(pharos, "--data", "file") == (
         "file cannot be used: Not a directory. Move that file away, or choose another --data."
     )
-    assert expect_refusal(pharos, "up", "--port", "99999") == (
+    assert _expect_failed_start(pharos, "--port", "99999") == (
         "127.0.0.1:99999 cannot be used (a port is 0 to 65535). Choose another --port."
     )
     (tmp_path / "spoiled").mkdir()
     (tmp_path / "spoiled" / "control.sqlite").write_text("no database " * 100)
-    assert expect_refusal(pharos, "up", "--port", "0", "--data", "spoiled") == (
+    assert _expect_failed_start(pharos, "--port", "0", "--data", "spoiled") == (
         "spoiled/control.sqlite cannot be read: file is not a database. Restore the whole data folder from a "
         "backup, or choose another --data."
     )
@@ -182,6 +192,7 @@ def test_a_signal_during_the_start_cancels_it(
         assert (ended, errors.read_text()) == (0, "")
     else:
         assert (ended, errors.read_text()) == (status, "pharos: Stopped before it was ready.\n")
-        assert out.read_text() == ""
+        # The first line comes before the platform is imported.
+        assert out.read_text().startswith("Starting Pharos ")
     # The next start can use everything that is left.
     assert (tmp_path / "data" / "lock").exists()

@@ -25,7 +25,8 @@ _MIN_SECRET_CHARACTERS = 32
 _MIN_FREE_BYTES = 64 * 2**20
 # A Unix socket's path has 107 bytes at most (`sun_path`).
 _MAX_SOCKET_PATH_BYTES = 107
-_FILES_OF_FIRST_START = ("lock", "tmp", "control.sqlite", "event-log.sqlite")
+FILES_OF_FIRST_START = ("lock", "tmp", "control.sqlite", "event-log.sqlite")
+"""Entries that each data folder has. They belong to the user who runs Pharos."""
 _RESTORE = "Restore the whole data folder from a backup, or choose another --data."
 # Advice for one damaged file. With an older event log, a newer column store would drop new records as duplicates.
 _DAMAGED = {
@@ -135,7 +136,7 @@ def _advice_for_damage(path: Path) -> str:
 def _check_owner(data: Path) -> None:
     """Raise `DataFolderUnusable` for a folder that another user's Pharos has set up: this process could not start the
     applications that are deployed there."""
-    for name in _FILES_OF_FIRST_START:
+    for name in FILES_OF_FIRST_START:
         with contextlib.suppress(FileNotFoundError):
             owner = os.lstat(data / name).st_uid
             if owner != os.geteuid():

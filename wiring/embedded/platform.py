@@ -90,6 +90,13 @@ class _Storage:
 
 
 _BACKLOG = 1024
+OnPhase = Callable[[str], None]
+
+
+def _ignore_phase(_description: str) -> None:
+    pass
+
+
 DATABASE = "control.sqlite"
 """The file of a data folder without which it is a new one."""
 
@@ -103,10 +110,12 @@ async def run_platform(
     *,
     apps_port: int | None = None,
     before_first_start: Callable[[], None] = lambda: None,
+    on_phase: OnPhase = _ignore_phase,
     on_step: OnStep = ignore_step,
 ) -> AsyncIterator[Platform]:
     """Run the platform until the context ends, then drain it. Port 0 takes a free one. `apps_port` serves deployed
     applications; the default is `port` + 90. `before_first_start` is called in a data folder that has no database yet.
+    `on_phase` is called with a description of each phase of the start when it begins.
 
     Raises `BadSettings`, `DataFolderInUse`, `DataFolderUnusable`, `PortInUse` and `StorageUnavailable`. The cheapest
     checks come first, so that a start that cannot succeed fails at once.
@@ -118,7 +127,7 @@ async def run_platform(
         if not (data / DATABASE).exists():
             with explain_file_errors(data):
                 before_first_start()
-        storage = await _open_storage(stack, data, settings)
+        storage = await _open_storage(stack, data, settings, on_phase)
         directory = InProcessKeyDirectory()
         base_url = f"http://{_reachable_host(host)}:{listeners.main.getsockname()[1]}/api"
         with explain_file_errors(data / "credentials.json"):
@@ -127,6 +136,7 @@ async def run_platform(
             )
         await publish_keys(storage.sessions, directory, datetime.now(UTC))
 
+        on_phase("Starting the edge, the consumers, the control plane and the deployer")
         registry = new_registry()
         registry.register(LogMetrics(storage.log))
         await serve_metrics(stack, settings.metrics_listen, listeners.main, registry)
@@ -203,7 +213,7 @@ async def run_platform(
         )
 
 
-async def _open_storage(stack: AsyncExitStack, data: Path, settings: Settings) -> _Storage:
+async def _open_storage(stack: AsyncExitStack, data: Path, settings: Settings, on_phase: OnPhase) -> _Storage:
     """Open and migrate everything in the data folder. Raises `DataFolderUnusable` and `StorageUnavailable`."""
     receipt_key = (settings.receipt_key or read_secret(data / "receipt.key")).encode()
     sealing_keys = read_sealing_keys(settings.variables_key or read_secret(data / "variables.key"))
@@ -211,6 +221,7 @@ async def _open_storage(stack: AsyncExitStack, data: Path, settings: Settings) -
         identity = stack.enter_context(hold_identity(data / "deployer"))
     with explain_file_errors(data / "salts.json"):
         salts = FileSalts(data / "salts.json")
+    on_phase("Opening the databases")
     with explain_file_errors(data / DATABASE):
         sessions = await _open_database(stack, data / DATABASE)
         states = await open_sqlite_monitor_states(data / DATABASE, partial(count_change, sessions))
@@ -218,6 +229,7 @@ async def _open_storage(stack: AsyncExitStack, data: Path, settings: Settings) -
     with explain_file_errors(data / "event-log.sqlite"):
         log = await open_sqlite_log(data / "event-log.sqlite", log_bounds(settings))
     stack.push_async_callback(log.close)
+    on_phase("Opening the column store")
     with explain_file_errors(data / "clickhouse"):
         store = await open_chdb(data / "clickhouse")
         stack.push_async_callback(store.close)

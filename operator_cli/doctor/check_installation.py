@@ -1,0 +1,117 @@
+"""Checks of what `pharos up` uses: its data folder, the disk, the ports, and whether it runs already."""
+
+import contextlib
+import fcntl
+import http.client
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ingest_edge.listening import PortInUse, bind
+from operator_cli.credentials import read_credentials
+from operator_cli.doctor.finding import Finding
+from operator_cli.errors import CommandFailed
+from pipeline_contracts.settings import Settings
+from wiring.embedded.data_folder import FILES_OF_FIRST_START
+
+_APPS_OFFSET = 90
+_METRICS_OFFSET = 100
+_HEALTH_SECONDS = 5
+_MIN_FREE_BYTES = 64 * 2**20
+_COMFORTABLE_FREE_BYTES = 2 * 2**30
+
+
+def check_installation(data: Path, host: str, port: int, settings: Settings) -> Iterator[Finding]:
+    """Yield the findings about a data folder and about the ports that `pharos up` listens on."""
+    folder = _check_folder(data)
+    yield folder
+    yield _check_disk(data)
+    if folder.status != "error" and _is_locked(data):
+        yield _check_running(data)
+        return
+    yield _check_port("API and dashboard", host, port, "Choose another --port of `pharos up`.")
+    yield _check_port("Applications", host, port + _APPS_OFFSET, "Choose an --apps-port of `pharos up`.")
+    metrics_host, _, metrics_port = (settings.metrics_listen or "").rpartition(":")
+    yield _check_port(
+        "Metrics",
+        metrics_host.strip("[]") or "127.0.0.1",
+        int(metrics_port or port + _METRICS_OFFSET),
+        "Set PHAROS_METRICS_LISTEN to another host:port.",
+    )
+
+
+def _check_folder(data: Path) -> Finding:
+    name = "Data folder"
+    if not data.exists():
+        parent = next(each for each in data.absolute().parents if each.exists())
+        if not os.access(parent, os.W_OK | os.X_OK):
+            return Finding(name, "error", f"{data} cannot be created in {parent}", "Choose another --data.")
+        return Finding(name, "ok", f"{data}: does not exist yet; the first `pharos up` creates it")
+    if not data.is_dir():
+        return Finding(name, "error", f"{data} is not a folder", "Choose another --data.")
+    for entry in FILES_OF_FIRST_START:
+        with contextlib.suppress(OSError):
+            if (owner := os.lstat(data / entry).st_uid) != os.geteuid():
+                advice = f"Run as the user with the number {owner}, or choose another --data."
+                return Finding(name, "error", f"{data / entry} belongs to another user", advice)
+    if not os.access(data, os.R_OK | os.W_OK | os.X_OK):
+        return Finding(name, "error", f"{data} cannot be read and written", "Run as its owner.")
+    if data.stat().st_mode & 0o077:
+        return Finding(name, "warning", f"{data}: other users can open it", f"chmod 700 {data}")
+    return Finding(name, "ok", f"{data}: only you can open it")
+
+
+def _check_disk(data: Path) -> Finding:
+    at = next(each for each in (data.absolute(), *data.absolute().parents) if each.exists())
+    disk = shutil.disk_usage(at)
+    detail = f"{disk.free / 2**30:.1f} of {disk.total / 2**30:.1f} GiB free"
+    if disk.free < _MIN_FREE_BYTES:
+        return Finding("Disk", "error", detail, "The column store needs 64 MiB: free some space.")
+    if disk.free < _COMFORTABLE_FREE_BYTES:
+        return Finding("Disk", "warning", detail, "Free some space, or shorten the retention of data.")
+    return Finding("Disk", "ok", detail)
+
+
+def _is_locked(data: Path) -> bool:
+    """Return True if a `pharos up` runs on the folder."""
+    try:
+        lock = os.open(data / "lock", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def _check_running(data: Path) -> Finding:
+    name = "Running"
+    try:
+        url = urlsplit(str(read_credentials(data)["base_url"]))
+        host, port = url.hostname or "", url.port or 80
+    except (CommandFailed, KeyError, ValueError):
+        return Finding(name, "warning", f"`pharos up` runs on {data}, and is still starting")
+    with contextlib.closing(http.client.HTTPConnection(host, port, timeout=_HEALTH_SECONDS)) as connection:
+        try:
+            connection.request("GET", "/health/ready")
+            response = connection.getresponse()
+            body = response.read(1000).decode(errors="replace").strip()
+        except (OSError, http.client.HTTPException) as error:
+            detail = f"`pharos up` runs on {data}, but {host}:{port} does not respond: {error}"
+            return Finding(name, "error", detail, "Look at its log.")
+    if response.status == 200:
+        return Finding(name, "ok", f"`pharos up` serves http://{host}:{port}")
+    return Finding(name, "error", f"http://{host}:{port} is not ready: {body}", "Look at its log.")
+
+
+def _check_port(name: str, host: str, port: int, advice: str) -> Finding:
+    try:
+        bind(host, port).close()
+    except PortInUse as error:
+        return Finding(f"Port {port}", "error", f"{name}: {error.reason or error}", advice)
+    return Finding(f"Port {port}", "ok", f"{name}: free")
