@@ -4,10 +4,11 @@ from functools import lru_cache
 
 from fastapi import APIRouter, Request, Response
 
+from control_api.reference.operation_pages import list_operation_pages
 from control_api.reference.served_files import REVALIDATE, ServedFile, file_response, pack_file
 from pipeline_contracts.errors import UNKNOWN_ADDRESS, NotFound
 from web_dashboard.documentation.files import list_images, read_text_asset
-from web_dashboard.documentation.site import PREFIX, open_site
+from web_dashboard.documentation.site import PREFIX, Site, open_site
 
 router = APIRouter(prefix=PREFIX, include_in_schema=False)
 
@@ -54,7 +55,12 @@ def read_page(request: Request, address: str = "") -> Response:
     page = _page(address.rstrip("/"))
     if page is not None:
         return file_response(request, page, _HEADERS)
-    return Response(open_site().read_missing_page(), status_code=404, headers=_HEADERS, media_type="text/html")
+    return Response(_site().read_missing_page(), status_code=404, headers=_HEADERS, media_type="text/html")
+
+
+@lru_cache
+def _site() -> Site:
+    return open_site(list_operation_pages())
 
 
 @lru_cache
@@ -70,13 +76,13 @@ def _image(name: str) -> ServedFile:
 
 @lru_cache
 def _search_index() -> ServedFile:
-    return pack_file("application/json", open_site().write_search_index())
+    return pack_file("application/json", _site().write_search_index())
 
 
 def _page(address: str) -> ServedFile | None:
     # Only existing pages are kept: anybody may ask for any number of others.
     page = _pages.get(address)
-    if page is None and (html := open_site().read_page(address)) is not None:
+    if page is None and (html := _site().read_page(address)) is not None:
         page = _pages[address] = pack_file("text/html", html)
     return page
 

@@ -2,8 +2,10 @@
 
 import json
 import os
+import sqlite3
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,7 @@ def create_page_account(platform: PlatformProcess, folder: Path, slug: str) -> P
     site = post(f"projects/{project}/sites", {"name": "My site", "timezone": "UTC", "domains": [_ORIGIN]})
     sample = str(platform.data / "repository.git")
     repository = post(f"projects/{project}/repository", {"url": sample, "branch": "main", "kind": "github"})
+    _mark_as_sample(platform.data, repository["id"])
     credentials = {
         "base_url": platform.credentials["base_url"],
         "account_id": account["id"],
@@ -70,6 +73,12 @@ def _link_folder(data: Path, folder: Path, credentials: Mapping[str, Any]) -> No
             os.symlink(entry, own / entry.name)
     write_private(own / "credentials.json", json.dumps(credentials, indent=2) + "\n")
     os.symlink(Path(sys.executable).parents[1], folder / ".venv")
+
+
+def _mark_as_sample(data: Path, repository: int) -> None:
+    """Let the first repository that the page connects replace the sample. The API makes no samples."""
+    with closing(sqlite3.connect(data / "control.sqlite", timeout=30)) as database, database:
+        database.execute("UPDATE repositories SET is_sample = 1 WHERE id = ?", (repository,))
 
 
 class _Poster:

@@ -3,10 +3,10 @@
 import posixpath
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from html import escape
-from typing import Any
+from itertools import pairwise
 
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
@@ -50,7 +50,6 @@ class Document:
     summary: str
     html: str
     headings: Sequence[Heading]
-    passages: Sequence[Passage] = field(repr=False)
 
 
 def render_document(text: str, file: str, find_link: Callable[[str], str | None]) -> Document:
@@ -59,32 +58,46 @@ def render_document(text: str, file: str, find_link: Callable[[str], str | None]
     `file` is the path of the file from the root of the repository. `find_link` returns the URL of a path from there, or
     None if no page shows it: the words of such a link stay, without a link.
     """
-    tokens = _parser().parse(text)
+    parser = _parser()
+    tokens = parser.parse(text)
     anchors = Anchors()
     headings: list[Heading] = []
-    passages = [("", "", list[str]())]
     title = summary = ""
-    for at, token in enumerate(tokens):
-        if token.type == "heading_open":
-            words = _plain_text(tokens[at + 1])
-            anchor = anchors.make(words)
-            token.attrSet("id", anchor)
-            if token.tag == "h1":
+    for before, token in pairwise(tokens):
+        if token.type != "inline":
+            continue
+        if before.type == "heading_open":
+            words = _plain_text(token)
+            before.attrSet("id", anchor := anchors.make(words))
+            if before.tag == "h1":
                 title = title or words
             else:
-                headings.append(Heading(int(token.tag[1:]), anchor, words))
-                passages.append((anchor, words, []))
-        elif token.type == "inline":
-            _resolve_links(token, posixpath.dirname(file), find_link)
-            if tokens[at - 1].type != "heading_open":
-                passages[-1][2].append(_plain_text(token))
-            if tokens[at - 1].type == "paragraph_open":
-                summary = summary or _plain_text(token)
-        elif token.type == "fence":
-            passages[-1][2].append(token.content)
-    html = _ALIGNED.sub(r'class="\1"', _parser().renderer.render(tokens, _parser().options, {}))
-    found = [Passage(anchor, heading, " ".join(" ".join(texts).split())) for anchor, heading, texts in passages]
-    return Document(title, summary, html, headings, found)
+                headings.append(Heading(int(before.tag[1:]), anchor, words))
+        elif before.type == "paragraph_open":
+            summary = summary or _plain_text(token)
+        _resolve_links(token, posixpath.dirname(file), find_link)
+    html = _ALIGNED.sub(r'class="\1"', parser.renderer.render(tokens, parser.options, {}))
+    return Document(title, summary, html, headings)
+
+
+def split_passages(text: str, *, prose_only: bool = False) -> list[Passage]:
+    """Return the text below each heading. `prose_only`: leave code and tables out."""
+    anchors = Anchors()
+    found: list[tuple[str, str, list[str]]] = [("", "", [])]
+    is_in_table = False
+    for before, token in pairwise(_parser().parse(text)):
+        if token.type in ("table_open", "table_close"):
+            is_in_table = token.type == "table_open"
+        elif token.type == "inline" and before.type == "heading_open":
+            words = _plain_text(token)
+            anchor = anchors.make(words)
+            if before.tag != "h1":
+                found.append((anchor, words, []))
+        elif token.type == "inline" and not (prose_only and is_in_table):
+            found[-1][2].append(_plain_text(token))
+        elif token.type == "fence" and not prose_only:
+            found[-1][2].append(token.content)
+    return [Passage(anchor, heading, " ".join(" ".join(texts).split())) for anchor, heading, texts in found]
 
 
 @lru_cache
@@ -170,7 +183,3 @@ def _resolve(url: str, folder: str, find_link: Callable[[str], str | None]) -> s
     found = find_link(posixpath.normpath(posixpath.join(folder, path)))
     return None if found is None else f"{found}{mark}{anchor}"
 
-
-def make_list(items: Sequence[tuple[str, str]]) -> Any:
-    """Return a Markdown list of links: pairs of a title and a path."""
-    return "".join(f"- [{title}]({path})\n" for title, path in items)

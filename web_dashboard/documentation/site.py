@@ -1,15 +1,15 @@
 """The pages of the documentation by their addresses, and the index of their search."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from html import escape
 from pathlib import Path
 from string import Template
 
 from web_dashboard.documentation.files import address_of, find_root, list_images, list_page_files, read_text_asset
-from web_dashboard.documentation.markdown import Document, render_document
+from web_dashboard.documentation.markdown import Document, render_document, split_passages
 from web_dashboard.documentation.navigation import DECISIONS, HOME, SECTIONS
 
 PREFIX = "/docs"
@@ -31,15 +31,19 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """All pages of a folder. Nothing is rendered before it is asked for."""
+    """All pages of a folder. Nothing is rendered before it is asked for.
+
+    `written` are pages without a file: their titles, and functions that return their Markdown.
+    """
 
     root: Path
     files: Mapping[str, Path]
+    written: Mapping[str, tuple[str, Callable[[], str]]] = field(default_factory=dict)
 
     def read_page(self, address: str) -> bytes | None:
         """Return the page at an address (`guides/tracker`, '' for the first one) as HTML; None if there is none."""
         address = address or HOME
-        if address != DECISIONS and address not in self.files:
+        if not self._has(address):
             return None
         document = self._render(address)
         return _fill(document, address, self.list_sections(), self._neighbours(address))
@@ -56,19 +60,21 @@ class Site:
     def list_sections(self) -> list[tuple[str, list[Entry]]]:
         """Return the titles of the sections with their pages; pages without a file are left out."""
         return [
-            (section.title, [self._entry(one) for one in section.pages if one == DECISIONS or one in self.files])
+            (section.title, [self._entry(one) for one in section.pages if self._has(one)])
             for section in SECTIONS
         ]
 
     def write_search_index(self) -> bytes:
         """Return the index of the search as JSON: pages with their passages, `[address, title, [[anchor, heading,
         text], …]]`. Decisions are left out."""
-        pages = [
-            [address, document.title, [[one.anchor, one.heading, one.text] for one in document.passages]]
-            for address in self.files
-            if not address.startswith(f"{DECISIONS}/")
-            for document in (self._render(address),)
-        ]
+        pages = []
+        for address in (*self.files, *self.written):
+            if address.startswith(f"{DECISIONS}/"):
+                continue
+            is_written = address in self.written
+            text = self.written[address][1]() if is_written else self.files[address].read_text(encoding="utf-8")
+            passages = [[one.anchor, one.heading, one.text] for one in split_passages(text, prose_only=is_written)]
+            pages.append([address, self._entry(address).title, passages])
         return json.dumps(pages, ensure_ascii=False, separators=(",", ":")).encode()
 
     def _render(self, address: str) -> Document:
@@ -76,6 +82,8 @@ class Site:
             listed = [path for one, path in self.files.items() if one.startswith(f"{DECISIONS}/")]
             links = "".join(f"- [{_read_title(path)}]({path.name})\n" for path in listed)
             return render_document(_DECISIONS_TEXT + links, f"{DECISIONS}/index.md", self._find_link)
+        if address in self.written:
+            return render_document(self.written[address][1](), f"docs/{address}.md", self._find_link)
         path = self.files[address]
         file = str(path.relative_to(self.root))
         return render_document(path.read_text(encoding="utf-8"), file, self._find_link)
@@ -86,9 +94,14 @@ class Site:
         address = address_of(file)
         if address == HOME:
             return PREFIX
-        return f"{PREFIX}/{address}" if address == DECISIONS or address in self.files else None
+        return f"{PREFIX}/{address}" if self._has(address) else None
+
+    def _has(self, address: str) -> bool:
+        return address == DECISIONS or address in self.files or address in self.written
 
     def _entry(self, address: str) -> Entry:
+        if address in self.written:
+            return Entry(address, self.written[address][0])
         return Entry(address, "Decisions" if address == DECISIONS else _read_title(self.files[address]))
 
     def _neighbours(self, address: str) -> tuple[Entry | None, Entry | None]:
@@ -99,11 +112,10 @@ class Site:
         return (entries[at - 1] if at else None), (entries[at + 1] if at + 1 < len(entries) else None)
 
 
-@lru_cache
-def open_site() -> Site:
-    """Return the documentation of this installation."""
+def open_site(written: Mapping[str, tuple[str, Callable[[], str]]]) -> Site:
+    """Return the documentation of this installation, with these pages that have no file."""
     root = find_root()
-    return Site(root, list_page_files(root))
+    return Site(root, list_page_files(root), written)
 
 
 @lru_cache(maxsize=512)
