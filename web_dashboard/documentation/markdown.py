@@ -21,6 +21,7 @@ from web_dashboard.documentation.headings import Anchors
 
 _LEXERS = {"sh": "bash", "js": "javascript", "crontab": "text", "caddyfile": "text"}
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_CODE_OR_TABLE = re.compile(r"^```.*?^```$|^\|[^\n]*$", re.MULTILINE | re.DOTALL)
 _ALIGNED = re.compile(r'style="text-align:(left|right|center)"')
 
 
@@ -84,18 +85,17 @@ def split_passages(text: str, *, prose_only: bool = False) -> list[Passage]:
     """Return the text below each heading. `prose_only`: leave code and tables out."""
     anchors = Anchors()
     found: list[tuple[str, str, list[str]]] = [("", "", [])]
-    is_in_table = False
+    if prose_only:
+        text = _CODE_OR_TABLE.sub("", text)
     for before, token in pairwise(_parser().parse(text)):
-        if token.type in ("table_open", "table_close"):
-            is_in_table = token.type == "table_open"
-        elif token.type == "inline" and before.type == "heading_open":
+        if token.type == "inline" and before.type == "heading_open":
             words = _plain_text(token)
             anchor = anchors.make(words)
             if before.tag != "h1":
                 found.append((anchor, words, []))
-        elif token.type == "inline" and not (prose_only and is_in_table):
+        elif token.type == "inline":
             found[-1][2].append(_plain_text(token))
-        elif token.type == "fence" and not prose_only:
+        elif token.type == "fence":
             found[-1][2].append(token.content)
     return [Passage(anchor, heading, " ".join(" ".join(texts).split())) for anchor, heading, texts in found]
 
