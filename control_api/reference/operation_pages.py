@@ -28,8 +28,8 @@ def _write_page(tag: Mapping[str, str]) -> str:
         f"# API: {tag['name']}\n",
         f"After reading this page you can call the operations of the API about {tag['name'].lower()}.\n",
         f"{tag['description']}\n",
-        "`BASE` and `TOKEN` are those of the [quick start](../../quick-start.md). [The API](../api.md) explains credentials, "
-        "limits and errors; [`/api/docs`](/api/docs) lets you try requests.\n",
+        "`BASE` and `TOKEN` are those of the [quick start](../../quick-start.md). [The API](../api.md) explains "
+        "credentials, limits and errors; [`/api/docs`](/api/docs) lets you try requests.\n",
     ]
     for path, item in document["paths"].items():
         for method in _METHODS:

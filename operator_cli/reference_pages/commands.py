@@ -20,8 +20,8 @@ pharos deploy --help       # the arguments of one
 
 [The command line](command-line.md) explains logging in, names, output for scripts and exit statuses.
 
-Commands of the API also take `--profile NAME` (an installation of `pharos login`), `--data DIR` (the running `pharos up` of
-this folder), `--json`, `-q`/`--quiet` (IDs only) and `--wide`. The tables leave these flags out.
+Commands of the API also take `--profile NAME` (an installation of `pharos login`), `--data DIR` (the running
+`pharos up` of this folder), `--json`, `-q`/`--quiet` (IDs only) and `--wide`. The tables leave these flags out.
 """
 _SHARED = frozenset({"--help", "--version", "--profile", "--json", "--quiet", "--wide"})
 _SHARED_DATA = "use the running `pharos up` of this folder"
@@ -64,7 +64,9 @@ def _write_parser(parser: argparse.ArgumentParser, level: int) -> Iterator[str]:
 
 
 def _is_shared(action: argparse.Action) -> bool:
-    return action.help in (argparse.SUPPRESS, _SHARED_DATA) or bool(_SHARED.intersection(action.option_strings))
+    return action.help in (argparse.SUPPRESS, _SHARED_DATA) or bool(
+        _SHARED.intersection(action.option_strings)
+    )
 
 
 def _write_usage(parser: argparse.ArgumentParser, actions: list[argparse.Action]) -> str:
@@ -94,7 +96,9 @@ def _write_value(action: argparse.Action) -> str:
 
 def _write_names(action: argparse.Action) -> str:
     value = _write_value(action).replace("|", "\\|")
-    return ", ".join(f"`{name}{f' {value}' if value else ''}`" for name in action.option_strings) or f"`{value}`"
+    return (
+        ", ".join(f"`{name}{f' {value}' if value else ''}`" for name in action.option_strings) or f"`{value}`"
+    )
 
 
 def _write_help(parser: argparse.ArgumentParser, action: argparse.Action) -> str:

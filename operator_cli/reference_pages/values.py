@@ -18,8 +18,8 @@ After reading this page you know every variable that configures Pharos, its defa
 pharos settings            # the same list
 ```
 
-Pharos reads these variables of its environment when it starts. `NAME_FILE` names a file with the value of `NAME`, for secrets.
-[Operation](../operations/operation.md) explains when to change which.
+Pharos reads these variables of its environment when it starts. `NAME_FILE` names a file with the value of `NAME`, for
+secrets. [Operation](../operations/operation.md) explains when to change which.
 """
 _METRICS_BEGIN = """\
 <!-- Written by `make docs` from `pipeline_contracts/metric_names.py`. -->

@@ -24,7 +24,7 @@ class Block:
 
     @property
     def place(self) -> str:
-        """Where the first line of the block's text is: `docs/page.md:12`."""
+        """Where the first line of the block's text is: `docs/testing.md:12`."""
         return f"{self.page}:{self.line}"
 
     @property

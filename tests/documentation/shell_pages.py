@@ -51,7 +51,9 @@ def run_page(blocks: list[Block], folder: Path, env: Mapping[str, str], addresse
     last = max(outputs, default=0)
     if status:
         block = steps[last]
-        raise PageFailure(f"{block.place}: exit status {status}\n\n{block.text}\n---\n{outputs.get(last, '')}")
+        raise PageFailure(
+            f"{block.place}: exit status {status}\n\n{block.text}\n---\n{outputs.get(last, '')}"
+        )
     _compare_outputs(steps, outputs, addresses)
 
 
@@ -108,7 +110,9 @@ def _replace(text: str, addresses: Mapping[str, str]) -> str:
 
 
 def _run(script: str, folder: Path, env: Mapping[str, str]) -> tuple[dict[int, str], int]:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PHAROS_", "OTEL_"))}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PHAROS_", "OTEL_"))
+    }
     path = os.pathsep.join([str(Path(sys.executable).parent), inherited.get("PATH", "")])
     program, output = folder.with_suffix(".sh"), folder.with_suffix(".out")
     program.write_text(script, encoding="utf-8")

@@ -116,7 +116,7 @@ def _check_yaml(text: str) -> str | None:
         if _WORKFLOW_KEYS & document.keys():
             read_workflow(text)
         elif _CONFIGURATION_KEYS & document.keys():
-            bindings = {name: "value" for name in re.findall(r"\$\{(\w+)\}", text)}
+            bindings = dict.fromkeys(re.findall(r"\$\{(\w+)\}", text), "value")
             read_configuration(text, bindings, lambda value: b"0" * 32)
     except DocumentFault as error:
         return "; ".join(f"line {fault.line}: {fault.path}: {fault.message}" for fault in error.faults)
@@ -134,7 +134,9 @@ def _check_python(text: str) -> str | None:
 
 
 def _check_javascript(text: str) -> str | None:
-    return _check_by_program([str(compute_driver_executable()[0]), "--check", "--input-type=module", "-"], text)
+    return _check_by_program(
+        [str(compute_driver_executable()[0]), "--check", "--input-type=module", "-"], text
+    )
 
 
 def _check_toml(text: str) -> str | None:
@@ -176,7 +178,9 @@ _CHECKS: dict[str, Callable[[str], str | None]] = {
     "toml": _check_toml,
     "html": _check_html,
     "go": _check_go,
-    **dict.fromkeys(("nginx", "caddyfile", "ruby", "java", "typescript", "tsx", "jsx", "sql", "php"), _check_brackets),
+    **dict.fromkeys(
+        ("nginx", "caddyfile", "ruby", "java", "typescript", "tsx", "jsx", "sql", "php"), _check_brackets
+    ),
     # Diagrams, output and plain lists.
     **dict.fromkeys(("text", "dockerfile", "ini", "diff", "http", "crontab"), _check_nothing),
 }

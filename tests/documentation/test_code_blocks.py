@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.documentation.markdown_blocks import ROOT, SHELL, Block, list_pages, read_blocks
+from tests.documentation.markdown_blocks import ROOT, SHELL, list_pages, read_blocks
 from tests.documentation.page_accounts import create_page_account
 from tests.documentation.shell_pages import find_missing_line, run_page
 from tests.documentation.static_blocks import find_command_fault, find_fault, split_commands

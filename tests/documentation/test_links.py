@@ -33,7 +33,9 @@ def _list_tracked(*patterns: str) -> list[Path]:
 
 @cache
 def _anchors(path: Path) -> frozenset[str]:
-    document = render_document(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)), lambda file: file)
+    document = render_document(
+        path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)), lambda file: file
+    )
     return frozenset({Anchors().make(document.title), *(heading.anchor for heading in document.headings)})
 
 
@@ -71,7 +73,9 @@ def test_pages_that_code_mentions_exist() -> None:
 
 @pytest.mark.parametrize("path", list_pages()[1:], ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_page_begins_with_what_its_reader_can_do_afterwards(path: Path) -> None:
-    document = render_document(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)), lambda file: file)
+    document = render_document(
+        path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)), lambda file: file
+    )
     assert re.match(r"After reading (this|these) pages? you (can|know)\b", document.summary), document.summary
 
 

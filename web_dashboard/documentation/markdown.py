@@ -151,7 +151,11 @@ def _formatter() -> "HtmlFormatter[str]":
 def _plain_text(token: Token) -> str:
     children = token.children or ()
     return "".join(
-        " " if child.type in ("softbreak", "hardbreak") else "" if child.type == "html_inline" else child.content
+        " "
+        if child.type in ("softbreak", "hardbreak")
+        else ""
+        if child.type == "html_inline"
+        else child.content
         for child in children
     )
 
@@ -182,4 +186,3 @@ def _resolve(url: str, folder: str, find_link: Callable[[str], str | None]) -> s
     path, mark, anchor = url.partition("#")
     found = find_link(posixpath.normpath(posixpath.join(folder, path)))
     return None if found is None else f"{found}{mark}{anchor}"
-

@@ -8,7 +8,13 @@ from html import escape
 from pathlib import Path
 from string import Template
 
-from web_dashboard.documentation.files import address_of, find_root, list_images, list_page_files, read_text_asset
+from web_dashboard.documentation.files import (
+    address_of,
+    find_root,
+    list_images,
+    list_page_files,
+    read_text_asset,
+)
 from web_dashboard.documentation.markdown import Document, render_document, split_passages
 from web_dashboard.documentation.navigation import DECISIONS, HOME, SECTIONS
 
@@ -72,8 +78,12 @@ class Site:
             if address.startswith(f"{DECISIONS}/"):
                 continue
             is_written = address in self.written
-            text = self.written[address][1]() if is_written else self.files[address].read_text(encoding="utf-8")
-            passages = [[one.anchor, one.heading, one.text] for one in split_passages(text, prose_only=is_written)]
+            text = (
+                self.written[address][1]() if is_written else self.files[address].read_text(encoding="utf-8")
+            )
+            passages = [
+                [one.anchor, one.heading, one.text] for one in split_passages(text, prose_only=is_written)
+            ]
             pages.append([address, self._entry(address).title, passages])
         return json.dumps(pages, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -163,7 +173,11 @@ def _headings(document: Document) -> str:
         for one in document.headings
         if one.level <= 3
     )
-    return f'<nav class="contents" aria-label="On this page"><h2>On this page</h2><ul>{links}</ul></nav>' if links else ""
+    return (
+        f'<nav class="contents" aria-label="On this page"><h2>On this page</h2><ul>{links}</ul></nav>'
+        if links
+        else ""
+    )
 
 
 def _neighbour(entry: Entry | None, name: str, label: str) -> str:

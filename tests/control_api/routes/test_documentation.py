@@ -33,8 +33,8 @@ def _no_sessions() -> None:
 @pytest.mark.parametrize(
     ("path", "content_type", "part"),
     [
-        ("/docs", "text/html", "<h1 id=\"documentation\">"),
-        ("/docs/", "text/html", "<h1 id=\"documentation\">"),
+        ("/docs", "text/html", '<h1 id="documentation">'),
+        ("/docs/", "text/html", '<h1 id="documentation">'),
         ("/docs/quick-start", "text/html", "Quick start"),
         ("/docs/concepts/visits/", "text/html", "bounce"),
         ("/docs/architecture", "text/html", "ingest_edge"),
@@ -47,7 +47,9 @@ def _no_sessions() -> None:
         ("/docs/images/curves-edge.svg", "image/svg+xml", "<svg"),
     ],
 )
-async def test_a_file_is_served_with_an_etag(control: Control, path: str, content_type: str, part: str) -> None:
+async def test_a_file_is_served_with_an_etag(
+    control: Control, path: str, content_type: str, part: str
+) -> None:
     async with control.http.get(control.url + path) as response:
         assert response.status == 200
         assert response.content_type == content_type

@@ -39,7 +39,9 @@ def test_markdown_becomes_html(text: str, part: str) -> None:
 
 
 def test_a_document_has_title_summary_and_headings() -> None:
-    document = render_document("# The *title*\n\nFirst.\nMore.\n\n## A\n\n### B\n\n## A\n", "docs/a.md", _PAGES.get)
+    document = render_document(
+        "# The *title*\n\nFirst.\nMore.\n\n## A\n\n### B\n\n## A\n", "docs/a.md", _PAGES.get
+    )
     assert (document.title, document.summary) == ("The title", "First. More.")
     assert document.headings == [Heading(2, "a", "A"), Heading(3, "b", "B"), Heading(2, "a-1", "A")]
 

@@ -9,7 +9,6 @@ import pytest
 from control_api.reference.load_document import load_document
 from control_api.reference.operation_pages import list_operation_pages
 from web_dashboard.documentation.files import address_of, list_page_files
-from web_dashboard.documentation.navigation import SECTIONS
 from web_dashboard.documentation.site import Site, open_site
 
 _SITE = open_site(list_operation_pages())
@@ -59,7 +58,9 @@ def test_links_between_pages_lead_to_pages() -> None:
 def test_pages_contain_nothing_that_their_policy_forbids() -> None:
     for address in _ADDRESSES:
         html = _read(address)
-        assert not re.findall(r"<[^>]+\sstyle=|<style|<script(?! src=\"/docs/assets/)|\son\w+=\"", html), address
+        assert not re.findall(r"<[^>]+\sstyle=|<style|<script(?! src=\"/docs/assets/)|\son\w+=\"", html), (
+            address
+        )
         assert not re.findall(r'<(?:img|script|link)[^>]*(?:src|href)="(?!/)', html), address
 
 
@@ -101,5 +102,10 @@ def test_the_page_of_an_operation_has_its_parts() -> None:
 
 
 def test_addresses_of_files() -> None:
-    files = {"docs/index.md": "index", "docs/guides/a.md": "guides/a", "README.md": "index", "ARCHITECTURE.md": "architecture"}
+    files = {
+        "docs/index.md": "index",
+        "docs/guides/a.md": "guides/a",
+        "README.md": "index",
+        "ARCHITECTURE.md": "architecture",
+    }
     assert {file: address_of(file) for file in files} == files
