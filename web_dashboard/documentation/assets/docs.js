@@ -102,25 +102,25 @@ function excerpt(passage, words) {
 function showResults(found, words) {
   chosen = -1;
   results.replaceChildren(...found.map(({ passage }, at) => {
-    const item = document.createElement('li');
-    item.role = 'option';
-    item.id = `result-${at}`;
     const link = document.createElement('a');
     link.href = passage.url;
+    link.id = `result-${at}`;
     link.tabIndex = -1;
+    link.setAttribute('role', 'option');
     const name = document.createElement('strong');
     name.textContent = passage.heading ? `${passage.title} › ${passage.heading}` : passage.title;
     const text = document.createElement('span');
     text.textContent = excerpt(passage, words);
     link.append(name, text);
-    item.append(link);
-    return item;
+    return link;
   }));
   if (!found.length) {
-    const item = document.createElement('li');
-    item.className = 'none';
-    item.textContent = 'Nothing found';
-    results.append(item);
+    const none = document.createElement('p');
+    none.className = 'none';
+    none.setAttribute('role', 'option');
+    none.setAttribute('aria-disabled', 'true');
+    none.textContent = 'Nothing found';
+    results.append(none);
   }
   openResults(true);
 }
@@ -131,7 +131,7 @@ function openResults(isOpen) {
 }
 
 function choose(step) {
-  const items = [...results.querySelectorAll('[role=option]')];
+  const items = [...results.querySelectorAll('a')];
   if (!items.length) return;
   chosen = (chosen + step + items.length) % items.length;
   items.forEach((item, at) => item.setAttribute('aria-selected', String(at === chosen)));
@@ -152,7 +152,7 @@ input.addEventListener('keydown', (event) => {
     event.preventDefault();
     choose(event.key === 'ArrowDown' ? 1 : -1);
   } else if (event.key === 'Enter') {
-    const link = results.querySelectorAll('[role=option] a')[Math.max(chosen, 0)];
+    const link = results.querySelectorAll('a')[Math.max(chosen, 0)];
     if (link && !results.hidden) { openResults(false); location.assign(link.href); }
   } else if (event.key === 'Escape') {
     openResults(false);
