@@ -49,7 +49,7 @@ async def test_the_search_finds_a_passage_by_keyboard(reader: tuple[Person, list
     await page.locator("#results [role=option]").first.wait_for()
     assert await person.run_axe(".search") == []
     await page.keyboard.press("ArrowDown")
-    chosen = page.locator("#results [aria-selected=true] a")
+    chosen = page.locator("#results a[aria-selected=true]")
     target = await chosen.get_attribute("href")
     assert target is not None
     await page.keyboard.press("Enter")
