@@ -13,7 +13,7 @@ _SQL = read_limited_statements(__file__)
 
 @dataclass(slots=True)
 class QueueStep:
-    """What was reported of one queue in one step; None: no snapshot said it."""
+    """The reports on one queue in one step; None for values without a snapshot."""
 
     begin_ms: int
     """Milliseconds since 1970."""
@@ -23,12 +23,12 @@ class QueueStep:
     delayed: float | None = None
     reserved: float | None = None
     failed: int | None = None
-    """Of the last snapshot."""
+    """Value of the last snapshot."""
     oldest_wait_seconds: int | None = None
     """The longest."""
     jobs_started: int = 0
     workers: int = 0
-    """How many workers reported, other than that they stop."""
+    """Number of workers that sent a report other than that they stop."""
 
 
 async def queue_history(
@@ -38,7 +38,7 @@ async def queue_history(
     within: TimeRange,
     step_ms: int,
 ) -> Mapping[int, Sequence[QueueStep]]:
-    """Return the steps of each queue in which something was reported, in ascending order, by the number of the queue.
+    """Return the steps with reports, in ascending order, keyed by the number of the queue.
 
     `environments`: the public IDs of the environments of the queues. Raises `StorageUnavailable`.
     """

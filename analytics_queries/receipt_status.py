@@ -1,4 +1,4 @@
-"""What became of one ingest batch?"""
+"""What is the status of one ingest batch?"""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
--- What became of one batch and its repetitions?
+-- What is the status of one batch and its repetitions?
 SELECT
     anyIf(r.batch_id, r.outcome != 'duplicate')     AS stored_batch_id,
     any(r.batch_id)                                 AS any_batch_id,

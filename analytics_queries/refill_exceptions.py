@@ -15,10 +15,10 @@ TABLES = tuple(_VIEWS)
 
 
 async def refill_exceptions(store: ColumnStore, table: str, log: str, first: int, past_last: int) -> None:
-    """Add to `pharos.exceptions` the exceptions of `table` from `[first, past_last)` of `log` that it lacks.
+    """Add missing exceptions of `table` from `[first, past_last)` of `log` to `pharos.exceptions`.
 
-    Materialized views fill it with each insert, in a part of its own: a kill between the two parts leaves exceptions
-    that no group counts. Doing it twice adds nothing. Raises `StorageUnavailable`.
+    Materialized views fill that table with each insert, in a separate part: a crash between the two parts leaves
+    exceptions that no group counts. A second call adds nothing. Raises `StorageUnavailable`.
     """
     parameters = {"view": _VIEWS[table], "log": log, "first": first, "past_last": past_last}
     await store.command(_SQL, parameters)

@@ -9,11 +9,11 @@ _SQL = read_sql(__file__)
 async def stored_offsets(
     store: ColumnStore, table: str, log: str, first: int, past_last: int
 ) -> dict[int, int]:
-    """Return the number of rows in `table` (`database.table`) by offset in `[first, past_last)` of `log`; offsets
-    without rows are left out.
+    """Return the number of rows in `table` (`database.table`) by offset in `[first, past_last)` of `log`, without
+    offsets that have no rows.
 
-    Rows of a record are inserted in order, each block as a whole: the rows in the table are always the first ones.
-    Raises `StorageUnavailable`.
+    Rows of a record are inserted in order and each block as a whole, so the table always has the first rows. Raises
+    `StorageUnavailable`.
     """
     database, _, name = table.partition(".")
     parameters = {"database": database, "table": name, "log": log, "first": first, "past_last": past_last}

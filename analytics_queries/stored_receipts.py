@@ -11,7 +11,7 @@ _BATCH = 2000
 
 
 async def stored_receipts(store: ColumnStore, names: Sequence[str]) -> dict[str, tuple[str, int]]:
-    """Return {name: (log, offset) of its record} of the stored ones of these receipts.
+    """Return {name: (log, offset) of its record} for those of these receipts that are stored.
 
     Raises `StorageUnavailable`.
     """

@@ -1,7 +1,7 @@
 """Splits the rows of a chunk into as few insert blocks as possible, at the same positions on each attempt.
 
 A record whose rows do not fit into one block is split into pieces, which are inserted in order. A table therefore
-always holds the first rows of such a record, and their number tells which rows are missing.
+always holds the first rows of such a record, and their number shows which rows are missing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -51,7 +51,7 @@ class RecordRows(msgspec.Struct, frozen=True, gc=False):
     """Yields the lines piece by piece, the same rows in the same order each time. Set for a record with too many rows
     to keep in memory; `lines` is empty then."""
     is_splittable: bool = False
-    """True if each attempt makes the same rows, so that the number of rows in the table tells which ones are missing.
+    """True if each attempt makes the same rows, so that the number of rows in the table shows which ones are missing.
     Otherwise any row in the table means that the whole record is stored."""
     first_row: int = 0
     """Position of the first of these rows among the record's rows: above 0 for a later piece of a record."""

@@ -101,9 +101,9 @@ async def _insert_lost_pieces(
 ) -> None:
     """Insert pieces again that the table lacks after their insert.
 
-    The engine drops an insert whose token it knows, also if the part of the first insert was lost. The second token can
-    be known for the same reason; the third is random. Rows that are missing after it are past the table's retention:
-    the engine has removed them at once.
+    The engine drops an insert with a known token, even if the part of the first insert was lost. The second token may
+    be known for the same reason; the third is random. Rows that are still missing have expired by the table's
+    retention: the engine has removed them at once.
     """
     for suffix in ("again", uuid.uuid4().hex):
         if refused:

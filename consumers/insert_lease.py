@@ -132,7 +132,7 @@ class LeasedStore:
 
     async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:
         """Insert within the lease. Raises `PartitionLost` if another consumer has the partition, `InsertTooLate` after
-        the deadline, and what the column store raises."""
+        the deadline, and the errors of the column store."""
         async with self._clock.insert_slots:
             before = await self._lease.deadline()
             sent = self._clock.monotonic()
@@ -149,4 +149,4 @@ class LeasedStore:
         await self._store.command(sql, parameters)
 
     async def close(self) -> None:
-        """Do nothing: whoever opened the store closes it."""
+        """Do nothing: the function that opened the store closes it."""

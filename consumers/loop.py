@@ -58,7 +58,7 @@ class ConsumerLoop:
 
     @property
     def failure_reason(self) -> str | None:
-        """Why no records are stored now, for readiness; None while the consumer works."""
+        """Return why no records are stored now, for readiness; None while the consumer works."""
         now = time.monotonic()
         for partition, since in self._step_began.items():
             if now - since > _STALLED_SECONDS:
@@ -126,8 +126,8 @@ class ConsumerLoop:
             try:
                 if maybe_stored_below is None:
                     # The group's position may lie before records that are stored already (it was reset, or the brokers
-                    # lost it). Earlier owners can only have inserted records that the log has by now: an owner commits
-                    # its plan before it inserts, and the log refuses the commits of earlier owners.
+                    # lost it). Earlier owners can only have inserted records that are already in the log: an owner
+                    # commits its plan before it inserts, and the log refuses the commits of earlier owners.
                     maybe_stored_below = await self.consumer.end(partition)
                 position, moved = await self._process_next_chunk(partition, position, maybe_stored_below)
             except PartitionLost as error:

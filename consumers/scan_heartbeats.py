@@ -1,13 +1,13 @@
 """The heartbeat scan: finds heartbeats whose deadlines have passed (late, down, or a run that takes too long).
 
 The scan's clock is the time through which the signals of all partitions are applied, not the wall clock: a backlog of
-the pipeline never looks like a job that did not run. Heartbeats that are due by the wall clock meanwhile become
-unknown, and are judged once their signals are applied. Any number of scans may run at once: a change applies only to
-the version of the heartbeat that it was computed from.
+the pipeline never looks like a job that did not run. Heartbeats that are due by the wall clock meanwhile become unknown
+until their signals are applied. Any number of scans may run at once: a change applies only to the version of the
+heartbeat that it was computed from.
 
-The scan also keeps a clock going, and edges that run as processes another one. If one stood still, no process scanned,
-or no edge accepted signals: no heartbeat is judged for that time (`pipeline_contracts.blind_times`). While the clock of
-the edges stands still, so does the scan's.
+The scan also stores every ten seconds that it runs; edges in separate processes store that they accept signals. These
+are two clocks. If one stood still, no process scanned, or no edge accepted signals: no heartbeat changes its state
+because of that time (`pipeline_contracts.blind_times`). While the edges' clock stands still, the scan's clock does too.
 """
 
 import asyncio
@@ -107,7 +107,7 @@ class HeartbeatScan(Collector):
         await self._refresh_partitions()
         progress = await self._states.read_progress(topics.HEARTBEATS)
         if not progress:
-            # No signal was ever applied, so no state can be judged.
+            # No signal was ever applied, so no state can be computed.
             return
         applied_ms = applied_through_ms(progress, self._existing) or 0
         intake = await self._states.read_progress(INTAKE_CLOCK)
@@ -127,7 +127,7 @@ class HeartbeatScan(Collector):
         await self._states.prune_runs(now_ms - _RETAIN_RUNS_MS, _PRUNE_BATCH_SIZE)
 
     async def keep_clock(self, now_ms: int) -> None:
-        """Note every ten seconds that the scan runs, and move all deadlines past a time in which none did."""
+        """Store every ten seconds that the scan runs. If no scan ran for a while, move all deadlines past that time."""
         if now_ms - self._kept_clock_ms < _CLOCK_MS:
             return
         gap = await self._states.keep_clock(SCAN_CLOCK, now_ms)

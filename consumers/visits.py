@@ -24,7 +24,7 @@ _new_hash = blake2b(digest_size=8, person=b"pharos-visit")
 class Visit(msgspec.Struct, eq=False, gc=False):
     """ID, first and last event of a visit. Times are milliseconds since 1970.
 
-    Compared by identity. The garbage collector does not visit it: there are as many as visitors of two hours.
+    Compared by identity. The garbage collector does not visit it, because there is one for each visitor of two hours.
     """
 
     visit_id: int
@@ -42,7 +42,7 @@ class Visits:
     """
 
     def __init__(self) -> None:
-        # Tuples, which the garbage collector stops to visit.
+        # Tuples, because the garbage collector stops visiting them.
         self._by_key: dict[Key, tuple[Visit, ...]] = {}
         self._changed: dict[Visit, tuple[int, int]] = {}
         self._added: list[tuple[Key, Visit]] = []

@@ -13,7 +13,7 @@ _RETRY_SECONDS = 2.0
 
 
 class ApiRefused(Exception):
-    """The API answered with a problem."""
+    """The API responded with a problem document."""
 
     def __init__(self, method: str, path: str, status: int, body: str) -> None:
         super().__init__(f"{method} {path}: {status} {body[:500]}")
@@ -23,7 +23,7 @@ class ApiRefused(Exception):
 class ApiClient:
     """A client with one bearer credential; without one if `token` is empty. `base_url` ends in `/api`.
 
-    A request that is refused for now (429 and 503: nothing was stored) is sent up to `attempts` times.
+    A request that gets 429 or 503 (nothing was stored) is sent up to `attempts` times.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class ApiClient:
     async def send(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> Any:
-        """Return the member `data` of the answer, or the whole answer if it has none. A `body` of bytes is sent as it
-        is. Raises `ApiRefused`, `aiohttp.ClientError` and `TimeoutError`."""
+        """Return the member `data` of the response, or the whole response without one. A `body` of bytes is sent
+        unchanged. Raises `ApiRefused`, `aiohttp.ClientError` and `TimeoutError`."""
         content = body if isinstance(body, bytes | None) else orjson.dumps(body)
         sent = {**self._headers, "Content-Type": "application/json", **(headers or {})}
         for attempt in range(1, self._attempts + 1):
@@ -70,7 +70,7 @@ class ApiClient:
     async def _send_once(
         self, method: str, path: str, content: bytes | None, headers: dict[str, str]
     ) -> tuple[int, str]:
-        # As a file: aiohttp warns of larger bodies that are bytes.
+        # Sent as a file, because aiohttp warns about large bodies of type `bytes`.
         data = None if content is None else io.BytesIO(content)
         timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
         async with self._session.request(

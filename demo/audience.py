@@ -23,7 +23,7 @@ class Weighted(Generic[T]):
 
 
 class Browser(NamedTuple):
-    """A browser as named in reports, and its User-Agent."""
+    """A browser: its name in reports, and its User-Agent."""
 
     device: str
     name: str
@@ -34,7 +34,7 @@ class Browser(NamedTuple):
 
 
 class TrafficSource(NamedTuple):
-    """Where a visit comes from: a page that links to the shop, a link with `utm_` parameters, or neither."""
+    """The origin of a visit: a page that links to the shop, a link with `utm_` parameters, or neither."""
 
     referrer_host: str
     entry: str

@@ -198,7 +198,7 @@ def _view(
         steps.append(_purchase(rng, at_ms + 400))
         steps.sort(key=lambda step: step.at_ms)
     left_ms = at_ms + stay_ms
-    # The tracker reports tenths of seconds, and nothing below half a second.
+    # The tracker reports tenths of seconds, and no time below half a second.
     if visible_ms >= 500:
         steps.append(Step(left_ms, path, ENGAGEMENT, visible_ms=round(visible_ms, -2)))
     if rng.random() < _VITALS_RATE:

@@ -1,4 +1,4 @@
-"""Remembers which parts of the demo exist, so that a second start adds nothing twice."""
+"""Records which parts of the demo exist, so that a second start adds nothing twice."""
 
 import asyncio
 import json
@@ -8,12 +8,12 @@ from typing import Any
 from control_domain.first_account.account import write_private
 
 LEGACY_MARK = "demo-visits"
-"""The file by which earlier versions marked that the past visits exist."""
+"""The file with which earlier versions marked that past visits exist."""
 
 
 class Ledger:
-    """Names of parts with what later parts need of them: numbers, keys, times. Kept in a file that only its owner may
-    read, because some of it is secret."""
+    """Names of parts, with the numbers, keys and times that later parts need. Stored in a file that only its owner may
+    read, because some values are secret."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -28,11 +28,11 @@ class Ledger:
         return part in self._parts
 
     def get(self, part: str) -> Any:
-        """Return what was noted for the part; None if it does not exist."""
+        """Return the values stored for the part; None if the part does not exist."""
         return self._parts.get(part)
 
     def note(self, part: str, value: Any = True) -> None:
-        """Note that the part exists, at once and for good."""
+        """Store durably that the part exists."""
         self._parts[part] = value
         if (event := self._expected.get(part)) is not None:
             event.set()

@@ -69,7 +69,7 @@ async def post_live_visits(base_url: str, tracker_id: str, origin: str) -> None:
             if pending and pending[0].due <= now:
                 fault = await _post(session, url, origin, heapq.heappop(pending), rng)
                 if fault is not None and not failing:
-                    logger.warning("demo page views are not accepted (%s); trying on", fault)
+                    logger.warning("demo page views are not accepted (%s); retrying", fault)
                 failing = fault is not None
                 continue
             wake = min(next_visit, pending[0].due) if pending else next_visit
@@ -119,7 +119,7 @@ def _events(request: _Request, rng: random.Random, now: datetime) -> list[dict[s
 async def _post(
     session: aiohttp.ClientSession, url: str, origin: str, request: _Request, rng: random.Random
 ) -> str | None:
-    """Return why the request failed; None if it was accepted."""
+    """Return the reason why the request failed; None if it was accepted."""
     headers = {
         "Origin": origin,
         "Content-Type": "text/plain",

@@ -1,4 +1,4 @@
-"""Runs the demo of `pharos up --demo`: a shop with the real tracker, its past, and what happens while it runs."""
+"""Runs the demo of `pharos up --demo`: a shop with the real tracker, its past data, and live traffic."""
 
 import asyncio
 import logging
@@ -38,26 +38,26 @@ PAST_DAYS = 7.0
 _FIRST_DAYS = 0.25
 """Days of telemetry that are loaded before the past visits."""
 _SEED = 7
-# A minute: the database is busy while much is loaded.
+# A minute, because the database is busy while past data is loaded.
 _ATTEMPTS = 30
 # Records appended concurrently share writes to disk.
 _CONCURRENT_APPENDS = 2000
 _GOALS = {"Purchase": "purchase", "Signup": "signup"}
-"""The events of the goals, by their names."""
+"""The events of the goals, keyed by the names of the goals."""
 _ACTOR = Actor("demo")
 _SITE_NAMES = {"My site": "Lanterns & Light"}
-"""The name that the site of a new installation gets."""
+"""The name of the site of a new installation."""
 
 
 class DemoSiteRemoved(Exception):
-    """The site that the demo needs was removed."""
+    """The site for the demo was removed."""
 
 
 @asynccontextmanager
 async def running_demo(platform: Platform, data: Path) -> AsyncIterator[str]:
     """Run the demo on the platform's first project and site, and yield the address of the demo shop.
 
-    What lies in the past is loaded meanwhile. A file in `data` notes what exists, so that a later start continues.
+    Past data is loaded in the background. A file in `data` records which parts exist, so that a later start continues.
     Raises `DemoSiteRemoved`.
     """
     site = platform.credentials["site"]
@@ -69,7 +69,7 @@ async def running_demo(platform: Platform, data: Path) -> AsyncIterator[str]:
         running_demo_site(f"{host}/tracker/v1.js", site["tracker_id"]) as origin,
         aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session,
     ):
-        # The channel of the demo ends here.
+        # The demo's notification channel sends to this shop.
         address = URL(origin)
         platform.private_endpoints.add((address.host or "", address.port or 0))
         await _prepare_site(platform, site["id"], origin)
@@ -89,8 +89,8 @@ async def running_demo(platform: Platform, data: Path) -> AsyncIterator[str]:
 
 
 async def _load_past(log: EventLog, ledger: Ledger, story: Story, site_id: int) -> None:
-    """Load what lies in the past, the parts that pages show first before the others. Never raises: the platform runs
-    without it."""
+    """Load the past data; parts that pages show first come first. Never raises, because the platform can run without
+    it."""
     try:
         async with asyncio.TaskGroup() as parts:
             parts.create_task(story.deploy())
@@ -127,7 +127,7 @@ async def _prepare_site(platform: Platform, site_id: int, origin: str) -> None:
         (site,) = found
         await lock_site(session, site.site)
         origins = dict.fromkeys([*site.domains, origin, origin.replace("127.0.0.1", "localhost")])
-        # A shop on another port each time would add origins without end.
+        # If the shop gets another port at each start, origins would accumulate without limit.
         changes = SiteChanges(name=_SITE_NAMES.get(site.site.name), domains=list(origins)[-MAX_DOMAINS:])
         await update_site(session, site, changes, _ACTOR, now)
         known = {goal.name for goal in await list_goals(session, site.site)}

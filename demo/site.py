@@ -116,7 +116,7 @@ def _missing_page(tracker_url: str, tracker_id: str) -> str:
 
 
 def _render_page(tracker_url: str, tracker_id: str, title: str, content: str, head: str = "") -> str:
-    """Return a whole page; `content` and `head` are HTML, the rest is text."""
+    """Return a whole page; `content` and `head` are HTML, all other arguments are text."""
     return _template("frame").substitute(
         title=escape(title),
         head=head,

@@ -1,1 +1,2 @@
-"""Carries out what the control plane has queued: builds revisions, runs them, brings traffic to them."""
+"""Runs the deployments that the control plane has queued: builds revisions, starts releases, and routes traffic to
+them."""

@@ -155,7 +155,8 @@ async def _find_first_routes(
 async def _read_live(
     sessions: Sessions, guard: DatabaseGuard, identity: Identity, names: Hostnames
 ) -> Mapping[int, LastLive]:
-    """Return the live deployments with hosts. If the database is away or refused, return those of its last read."""
+    """Return the live deployments with hosts. If the database is unreachable or refused, return the result of its last
+    read."""
     try:
         await guard.check()
         states = await read_desired_states(sessions, identity.id, names)

@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 FILE = "database.json"
 ACCEPT = "accept"
-"""What a person writes into the file to have the deployer accept any database."""
+"""The text that a person writes into the file to make the deployer accept any database."""
 
 
 class DatabaseRefused(DeployFailed):
@@ -35,7 +35,8 @@ class Remembered:
     """The project of that deployment. Removing the project removes its deployments."""
     live: Mapping[int, LastLive] = field(default_factory=dict)
     moved: Mapping[int, LastLive] = field(default_factory=dict)
-    """What was live here before another deployer took the environment. Only this deployer may have instances yet."""
+    """The live release here before another deployer took the environment. Possibly only this deployer has instances
+    yet."""
 
 
 class DatabaseMemory:

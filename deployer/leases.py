@@ -155,7 +155,7 @@ async def shorten_leases(sessions: Sessions) -> None:
     """
     is_too_long = EnvironmentLease.leased_until > database_now(LEASE_SECONDS + _MARGIN_SECONDS)
     async with sessions() as session, session.begin():
-        # Nearly always there is none: a look costs no write.
+        # Nearly always there is none, and a query costs no write.
         if not await session.scalar(select(exists().where(is_too_long))):
             return
         await session.execute(

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 async def retry_while_leased(lease: Lease, attempt: Callable[[], Awaitable[T]]) -> T:
-    """Return what the attempt returns; repeat it while the database is away and the lease lasts.
+    """Run the attempt and return its result; repeat it while the database is unreachable and the lease lasts.
 
     `attempt` must be repeatable: a commit whose connection was lost may have counted. Raises the database error when
     the lease is over, as another deployer may have the environment then.

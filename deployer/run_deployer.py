@@ -83,7 +83,7 @@ class Deployer:
 
     @property
     def failing(self) -> str | None:
-        """Why the deployer does nothing, or leaves applications unchanged; None: all is well."""
+        """Return why the deployer does nothing, or leaves applications unchanged; None if everything works."""
         if self._failing is not None:
             return self._failing
         if self._untaken:
@@ -109,7 +109,7 @@ class Deployer:
             self._poll_now.clear()
             try:
                 if self._is_renewal_due():
-                    # One poll for both.
+                    # One poll handles both.
                     self._changes.repeat()
                 if self._changes.is_due() or is_woken or self._has_work():
                     await self._poll()
@@ -169,7 +169,7 @@ class Deployer:
                 self._renewed_at = loop_time
             raise
         if is_due:
-            # First: no other failure may cost the leases. The next poll repeats a failed renewal.
+            # Renew first: no other failure may cost the leases. The next poll repeats a failed renewal.
             await self._renew_leases()
             self._renewed_at = loop_time
         await self._wake_environments()

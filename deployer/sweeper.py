@@ -35,7 +35,7 @@ class Sweeper:
         return self.task is not None and not self.task.done()
 
     def start_if_due(self, loop_time: float) -> None:
-        """Start a sweep if one is due, unless one runs. Processes may take long to end: nothing waits for it."""
+        """Start a sweep if one is due and none runs. Nothing waits for it, because processes may take long to end."""
         if (loop_time - self._swept_at >= _SWEEP_SECONDS or self.is_requested) and not self.is_sweeping:
             self._swept_at, self.is_requested = loop_time, False
             self.task = asyncio.create_task(self._sweep(), name="sweep")

@@ -1,4 +1,5 @@
-"""Commit statuses, which show on a Git host how the deployment of a commit ended, and the client that sends them."""
+"""Commit statuses, which show the outcome of a deployment on the Git host, and the interface of the clients that send
+them."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -34,7 +35,7 @@ class StatusUnavailable(Exception):
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
-        """Seconds that the host asks to wait before the next request; None if the response does not say."""
+        """Seconds that the host asks to wait before the next request; None if the response has no such value."""
 
 
 class CommitStatusClient(Protocol):

@@ -26,7 +26,7 @@ class WebhookReader(Protocol):
         `PayloadNotUsable`."""
 
     def read_event_name(self, headers: Headers) -> str:
-        """Return the event as the host names it, such as `pull_request`. Raises `PayloadNotUsable`."""
+        """Return the host's name of the event, such as `pull_request`. Raises `PayloadNotUsable`."""
 
     def parse_event(self, name: str, raw: bytes, headers: Headers) -> WebhookEvent:
         """Parse the body of the event of this name. Raises `PayloadNotUsable`."""
@@ -46,7 +46,7 @@ class GitHost:
     domains: tuple[str, ...]
     """Repository URLs on these domains are of this kind, unless the user names another."""
     secret_kind: SecretKind
-    """How the host proves that it sent a delivery."""
+    """The method by which the host proves that it sent a delivery."""
     has_plain_secrets: bool = False
     """True if some versions of the host sign nothing and send the secret itself."""
     repository_id: re.Pattern[str]
@@ -56,7 +56,7 @@ class GitHost:
     repository_id_path: tuple[str, str]
     """The path of the repository ID in a payload."""
     webhook_setup: Mapping[SecretKind, str]
-    """Instructions where to paste the URL and the secret of a webhook, by the kind of the secret."""
+    """Instructions that say where to paste the URL and the secret of a webhook, keyed by the kind of the secret."""
     webhooks: WebhookReader
     open_commit_status_client: Callable[
         [Settings], AbstractAsyncContextManager[CommitStatusClient] | None

@@ -20,10 +20,10 @@ class WebhookSecret:
 
 @dataclass(frozen=True, slots=True)
 class HostedRepository:
-    """A repository as its host describes it in a payload."""
+    """A repository as described in a payload."""
 
     full_name: str
-    """`owner/name` as the host writes it; on GitLab the groups before the name."""
+    """`owner/name` in the host's spelling; on GitLab with all groups before the name."""
     id: str | None = None
     """The host's own ID, which renames and transfers keep; None: the payload has none."""
     address: str | None = None
@@ -45,7 +45,7 @@ class BranchChange:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """Branches that were pushed; tags are left out."""
+    """Branches that were pushed, without tags."""
 
     changes: tuple[BranchChange, ...]
     repository: HostedRepository
@@ -98,7 +98,7 @@ class Installation:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """An event that leads to nothing."""
+    """An event that Pharos ignores."""
 
     reason: str
     """Shown to people: `Tags are not followed.`"""

@@ -48,7 +48,7 @@ class Verdict:
             return f"Every 202 is stored once: {self.batches:,} batches, {self.events:,} events."
         return (
             f"Of {self.batches:,} acknowledged batches {len(self.missing)} are missing, {len(self.incomplete)} are "
-            f"incomplete, {len(self.doubled)} are there more than once: {self.document()['examples']}"
+            f"incomplete, {len(self.doubled)} are stored more than once: {self.document()['examples']}"
         )
 
 

@@ -72,8 +72,8 @@ class Pipeline(_Caller):
         self.read_log(number)
 
     def _request_deploy(self, key: str, body: bytes, name: str) -> tuple[int | None, bool]:
-        """Return the deployment, or the active one, and True if it is ours. None: the active one has just ended, or an
-        error occurred."""
+        """Return the deployment and True, or the active deployment of another caller and False. None if the active one
+        has just ended, or after an error."""
         headers = {**_HEADERS, "Content-Type": "application/json", "Idempotency-Key": key}
         path = f"/v1/environments/{_ENVIRONMENT}/deploy"
         with self.client.post(path, data=body, headers=headers, name=name, catch_response=True) as answer:

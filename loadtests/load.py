@@ -47,7 +47,10 @@ def main() -> int:
     try:
         credentials: dict[str, Any] = json.loads(path.read_text())
     except FileNotFoundError:
-        print(f"{path} is not there: `make stack` makes it, or name a folder with --data.", file=sys.stderr)
+        print(
+            f"{path} does not exist. Create it with `make stack`, or name a folder with --data.",
+            file=sys.stderr,
+        )
         return 1
     base_url = arguments.base_url or credentials["base_url"]
     run = f"load-{int(time.time())}"

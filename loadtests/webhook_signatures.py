@@ -30,7 +30,7 @@ from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.errors import BadSignature
 
 MOST_T = 4.5
-"""From this t on, dudect reports a difference."""
+"""dudect reports a difference from this value of |t| on."""
 _KEPT = 0.9
 """Times above this quantile are ignored: the machine was busy with something else."""
 _BATCH = 500
@@ -68,7 +68,7 @@ class Proof:
         position = (self.digits[0], self.digits[-1])[side]
         value = list(delivery.headers[self.header][0])
         value[position] = chance.choice(self.alphabet.replace(value[position], ""))
-        # Not built by slices: those of one kind would lie differently in memory than those of the other.
+        # Not built from slices, because the two kinds would then differ in their memory layout.
         return replace(delivery, headers={**delivery.headers, self.header: ["".join(value)]})
 
 
@@ -83,7 +83,7 @@ class Verdict:
     last_ns: float
     t: float
     seen_from_ns: float
-    """The smallest difference that so many measurements can detect."""
+    """The smallest difference that this number of measurements can detect."""
     is_control: bool
 
     @property
@@ -143,7 +143,7 @@ def _measure(proof: Proof, measurements: int, chance: random.Random) -> tuple[li
     gc.disable()
     try:
         for _ in range(measurements // _BATCH):
-            # Made before any of them is measured, so that making them leaves no trace in the times.
+            # Created before the first measurement, so that creating them does not influence the times.
             sides = [chance.getrandbits(1) for _ in range(_BATCH)]
             batch = [proof.spoil(side, chance) for side in sides]
             for side, delivery in zip(sides, batch, strict=True):
@@ -153,7 +153,7 @@ def _measure(proof: Proof, measurements: int, chance: random.Random) -> tuple[li
                 except BadSignature:
                     taken = time.perf_counter_ns() - before
                 else:
-                    raise AssertionError(f"{proof.name}: a wrong one was taken for good")
+                    raise AssertionError(f"{proof.name}: a wrong signature was accepted")
                 times[side].append(taken)
             gc.collect(0)
     finally:

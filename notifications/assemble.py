@@ -1,4 +1,4 @@
-"""Assembles the workers of notifications: incidents, groups, deliveries, and the pruning of their history."""
+"""Assembles the workers of notifications: incidents, groups, deliveries and the pruning of history."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ _PAUSE_AFTER_FAULT_SECONDS = 5.0
 
 
 class _ChangesAndDueGroups(Changes):
-    """A poll is also due when a group is."""
+    """Decides that a poll is due after a change of the database, and also when a group is due."""
 
     def __init__(self, sessions: Sessions, writer: GroupWriter) -> None:
         super().__init__(sessions)
@@ -51,9 +51,9 @@ async def running_notifications(
     is_alone: bool,
 ) -> AsyncIterator[None]:
     """Turn alert events into incidents and messages, and deliver them, until the context ends. `endpoints` are private
-    ones that channels may reach.
+    addresses that channels may reach.
 
-    Several control planes may do so on one database. `is_alone`: no other one does. Raises `BadSettings`.
+    Several control planes may run this on one database. `is_alone` says that no other one does. Raises `BadSettings`.
     """
     timings = Timings(
         timedelta(seconds=settings.notification_group_seconds),
@@ -80,7 +80,7 @@ async def running_notifications(
                 if stop.is_set() or not await incidents.process_some(datetime.now(UTC)):
                     break
             else:
-                # More events wait, and so do messages that are due: both have their turns.
+                # More events wait, and messages are due as well: alternate between both.
                 more.set()
             if await writer.write_due(datetime.now(UTC)):
                 worker.wake()
@@ -92,7 +92,7 @@ async def running_notifications(
                 every=_EVERY_SECONDS,
                 wake=more,
                 logger=logger,
-                outage="alert events wait for the database",
+                outage="alert events cannot be processed: the database is unreachable",
                 fault="alert events could not be processed",
                 after_fault=_PAUSE_AFTER_FAULT_SECONDS,
                 changes=_ChangesAndDueGroups(sessions, writer),

@@ -1,6 +1,6 @@
 """The content of one message, as it is stored with a notification and handed to a channel.
 
-Everything that a receiver shows is in here: a channel reads neither the database nor the clock.
+A message contains everything that a receiver shows: a channel reads neither the database nor the clock.
 """
 
 from typing import Literal
@@ -54,30 +54,30 @@ class ListedIncident(Struct, frozen=True, kw_only=True):
     """RFC 3339, UTC, whole seconds."""
     resolved_at: str | None = None
     details: list[str] = field(default_factory=list)
-    """Further sentences: why, and what was seen."""
+    """Further sentences: the cause, and the observed values."""
     figures: list[Figure] = field(default_factory=list)
     labels: dict[str, str] = field(default_factory=dict)
-    """`project`, `environment`, and what names the subject: `heartbeat`, `queue`, `service`, …"""
+    """`project`, `environment`, and the labels of the subject: `heartbeat`, `queue`, `service`, …"""
     deployment: DeploymentBefore | None = None
     command: str | None = None
-    """The command to look closer: `pharos heartbeat show 12`."""
+    """The command that shows details: `pharos heartbeat show 12`."""
     url: str | None = None
-    """The page of the incident, with a signature; None without a public URL."""
+    """The signed address of the incident's page; None without a public URL."""
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """What one notification says: up to ten incidents of one project, environment and family."""
+    """The content of one notification: up to ten incidents of one project, environment and family."""
 
     id: str
-    """The same for each attempt to deliver it: `msg_…`."""
+    """The same ID for each attempt to deliver the message: `msg_…`."""
     group_id: str
-    """The same for all messages from the first incident of the group until the last one is resolved: `grp_…`."""
+    """The same ID for all messages from the first incident of the group until the last one is resolved: `grp_…`."""
     reason: Reason
     is_test: bool = False
     state: EventState
     """`firing` while an incident of the group is open, `resolved` when the last one ended, `info` for an event."""
     severity: Severity
-    """The highest of the incidents."""
+    """The highest severity of the incidents."""
     family: str
     """`heartbeat`, `queue`, …: the first part of the kinds."""
     title: str
@@ -90,17 +90,17 @@ class Message(Struct, frozen=True, kw_only=True):
     environment: str | None
     incidents: list[ListedIncident]
     firing: int
-    """Open incidents of the group at this time, the listed ones included."""
+    """Number of open incidents of the group at this time, including the listed ones."""
     resolved: int
-    """Incidents that ended since the last message."""
+    """Number of incidents that ended since the last message."""
     more: int = 0
-    """Incidents that are not listed."""
+    """Number of incidents that are not listed."""
     url: str | None = None
     """The page of the first incident."""
     acknowledge_url: str | None = None
-    """Page with a button that acknowledges: no reminders follow."""
+    """Page with a button that acknowledges the incidents, which ends reminders."""
     silence_url: str | None = None
-    """Page with a form that silences for a chosen time."""
+    """Page with a form that silences the incidents for a chosen time."""
 
 
 encode_message = msgspec.json.Encoder().encode

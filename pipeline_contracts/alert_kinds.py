@@ -10,26 +10,26 @@ from typing import Literal, get_args
 
 Severity = Literal["info", "warning", "critical"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
-"""The least severe first."""
+"""Severities, the least severe first."""
 
 EventState = Literal["firing", "resolved", "info"]
 """`firing` opens an incident or changes the open one, `resolved` ends it, `info` is an incident that ends at once."""
 
 Default = Literal["on", "production", "off"]
-"""Where a rule that names no kinds applies: everywhere, in environments of the type production, or nowhere."""
+"""Where a rule without kinds sends this kind: everywhere, only in environments of the type production, or nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlertKind:
-    """What Pharos knows about a kind of event."""
+    """The properties of a kind of event."""
 
     name: str
     meaning: str
-    """For people who choose kinds: `A heartbeat is down`."""
+    """A description for people who choose kinds: `A heartbeat is down`."""
     severity: Severity
     default: Default = "on"
     reminds: bool = True
-    """True if an open incident is repeated after an hour, and then daily."""
+    """True if an open incident has a reminder after an hour, and then daily."""
 
     @property
     def family(self) -> str:

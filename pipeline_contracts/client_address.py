@@ -1,4 +1,4 @@
-"""Find the client's address of a request that came through proxies, and the network that limits count it under."""
+"""Finds the client's address of a request that came through proxies, and the network for which limits count it."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class ClientAddresses:
         self._is_trusted = lru_cache(4096)(self._is_in_trusted_network)
 
     def is_trusted(self, peer: str | None) -> bool:
-        """True if the peer is a trusted proxy, whose headers about the client are believed."""
+        """Return True if the peer is a trusted proxy, whose headers about the client are used."""
         return peer is not None and bool(self._trusted) and self._is_trusted(peer)
 
     def find(self, peer: str | None, forwarded_for: str | None) -> str:
@@ -85,7 +85,7 @@ def network_of(address: str) -> str:
 def wider_network_of(network: str) -> str:
     """Return the wider network that one caller often owns whole, for limits: the /48 of IPv6, the /24 of IPv4.
 
-    `network` comes from `network_of`. Text that is no address is returned as it is."""
+    `network` comes from `network_of`. Text that is not an address is returned unchanged."""
     parsed = _parse(network.partition("/")[0])
     if parsed is None:
         return network

@@ -110,7 +110,7 @@ class CollectMeta(Struct, array_like=True, frozen=True, gc=False):
 
 
 class Dropped(Struct, array_like=True, gc=False):
-    """How many events of a site an edge has dropped since its last such record, by reason."""
+    """Number of events of a site that an edge has dropped since its last record of this kind, by reason."""
 
     counts: dict[str, int]
 

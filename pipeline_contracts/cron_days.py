@@ -62,5 +62,5 @@ def _on_weekday(weekday: int | tuple[int, int]) -> int:
 
 
 def _probe() -> CronSim:
-    # The library decides what matches, because only it knows L and LW.
+    # The library decides whether a day matches, because it also supports L and LW.
     return CronSim("* * * * *", datetime(2024, 1, 1, tzinfo=UTC))

@@ -107,7 +107,7 @@ TRANSITIONS: Final[Mapping[type[State], Mapping[Any, frozenset[Any]]]] = {
 """For each kind of state: the states that may follow each state."""
 
 FINAL_STATUSES: Final = frozenset(status for status in DeploymentStatus if not _DEPLOYMENT[status])
-"""The deployment statuses that no other follows."""
+"""The final statuses of a deployment."""
 
 ACTIVE_STATUSES: Final = (DeploymentStatus.QUEUED, DeploymentStatus.DEPLOYING, DeploymentStatus.RUNNING)
 """An environment has at most one deployment in these statuses. One that awaits approval does not block others."""
@@ -117,7 +117,7 @@ class ForbiddenTransition(Exception):
     """`requested` may not follow `current`."""
 
     def __init__(self, current: State, requested: State) -> None:
-        super().__init__(f"What is {current} cannot become {requested}.")
+        super().__init__(f"The status {current} cannot change to {requested}.")
         self.current = current
         self.requested = requested
 

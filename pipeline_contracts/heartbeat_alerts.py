@@ -8,10 +8,10 @@ from pipeline_contracts.heartbeat_runs import Run
 from pipeline_contracts.heartbeat_states import Heartbeat
 
 _OUTPUT_CHARACTERS = 350
-"""The rest of the output is read with `pharos heartbeat show`."""
+"""`pharos heartbeat show` shows the whole output."""
 
 Reason = Literal["paused", "resumed", "removed"]
-"""Why an incident ended that no signal has ended."""
+"""The reason for the end of an incident that did not end with a signal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,11 @@ class HeartbeatAlert:
 
 
 def take_alert(heartbeat: Heartbeat, runs: Collection[Run] = ()) -> HeartbeatAlert | None:
-    """Return the event of the difference between the state and what was alerted, and note it as alerted.
+    """Return the event for the difference between the state and the state of the last alert event, and store the new
+    state as alerted.
 
-    Only the net change of a transaction counts, however often the state changed within it. `unknown` is no change: it
-    says nothing about the job. `runs`: the runs that changed.
+    Only the net change of a transaction counts, however often the state changed within it. `unknown` causes no event,
+    because it says nothing about the job. `runs` are the changed runs.
     """
     alerted, state = heartbeat.alerted, heartbeat.state
     if state == "unknown":
@@ -49,7 +50,7 @@ def take_alert(heartbeat: Heartbeat, runs: Collection[Run] = ()) -> HeartbeatAle
 
 
 def take_removal_alert(heartbeat: Heartbeat, now_ms: int) -> HeartbeatAlert | None:
-    """Return the end of the incident of a heartbeat that is removed; None if none is open."""
+    """Return the resolution of the incident of a heartbeat that is removed; None if no incident is open."""
     if heartbeat.alerted is None:
         return None
     facts = {**_facts(heartbeat), "reason": "removed"}

@@ -1,7 +1,7 @@
 """One run of a heartbeat's job.
 
 A run keeps the first time of each kind of signal, so that the order and repetition of signals do not change the result.
-Times are of the receipt at the edge, in milliseconds since 1970.
+Times are times of receipt at the edge, in milliseconds since 1970.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Run:
 
     @property
     def outcome(self) -> Outcome:
-        """Return the outcome. Failure outweighs success, and both outweigh a timeout that was judged before."""
+        """Return the outcome. Failure outweighs success, and both outweigh an earlier timeout."""
         if self.failed_ms is not None:
             return "failed"
         if self.succeeded_ms is not None:

@@ -1,6 +1,6 @@
 """The state machine of a heartbeat, driven by signals and by time. Pure: the clock is an argument.
 
-Times are milliseconds since 1970; the time of a signal is that of its receipt at the edge. Signals with the same run ID
+Times are milliseconds since 1970; the time of a signal is its time of receipt at the edge. Signals with the same run ID
 belong to one run (`heartbeat_runs`).
 
 States: `new` until the first signal; `up` between runs; `running` while a run is open; `late` once a run is due;
@@ -99,9 +99,9 @@ def _is_timed(heartbeat: Heartbeat, run: Run) -> bool:
 def note_signal(heartbeat: Heartbeat, received_ms: int, intake_ms: int | None = None) -> None:
     """Record the time of a signal, and withdraw misses that were counted for later times while it was in the pipeline.
 
-    `intake_ms` is when an edge last reported that it accepts signals; None: edges do not report. A signal from long
-    after it may be the first one after a gap that is not known yet, because the report that ends it lies elsewhere in
-    the log: no run in between is counted as missed.
+    `intake_ms` is the time at which an edge last reported that it accepts signals; None if edges do not report. A
+    signal long after that time may be the first one after a gap that is not known yet, because the report that ends the
+    gap is elsewhere in the log. So no run in between is counted as missed.
 
     The newest signal withdraws all later misses: the due time is computed again, and the next scan finds the runs that
     are still missed. An older signal withdraws the misses before the next deadline after it.
@@ -240,7 +240,7 @@ def _await_next(heartbeat: Heartbeat, at_ms: int) -> None:
 
 
 def _due_after(heartbeat: Heartbeat, after_ms: int) -> int:
-    """Return when a run is due after a signal or a due time."""
+    """Return the next due time after a signal or a due time."""
     due_ms = next_due(heartbeat.schedule, after_ms)
     blind = heartbeat.blind
     return due_ms if blind is None else blind.move_due(due_ms, after_ms, heartbeat.grace_ms)
@@ -302,7 +302,7 @@ def _apply_deadline(heartbeat: Heartbeat, deadline_ms: int) -> None:
     elif deadline_ms < due_ms + heartbeat.grace_ms:
         blind = heartbeat.blind
         if blind is not None and due_ms <= blind.from_ms:
-            # Judged only now, and its grace time reaches into the gap.
+            # Evaluated only now, and its grace time extends into the gap.
             due_ms = blind.move_due(due_ms, due_ms, heartbeat.grace_ms)
         _set_state(heartbeat, "late", deadline_ms, due_ms, due_ms + heartbeat.grace_ms)
     else:

@@ -73,7 +73,7 @@ def seal_receipt(name: str, environment_id: str, seal_key: bytes) -> str:
 
 @lru_cache(16)
 def _keyed_hash(key: bytes) -> hmac.HMAC:
-    # To copy it takes less time than to begin again with the key.
+    # Copying the keyed hash takes less time than creating it again.
     return hmac.new(key, digestmod="sha256")
 
 

@@ -48,7 +48,7 @@ MetricName = Literal[
     "pharos_control_requests",
     # Seconds since the control plane last published all keys to the edges, or since its start.
     "pharos_control_keys_published_age_seconds",
-    # Seconds that the last alert scan took, and seconds since the last complete one.
+    # Seconds that the last alert scan took, and seconds since the last complete scan.
     "pharos_alert_scan_seconds",
     "pharos_alert_scan_age_seconds",
     # Alert events that the alert scan has written, by kind and state.

@@ -82,13 +82,13 @@ def decode_monitor_meta(data: bytes) -> MonitorMeta:
 
 
 INTAKE_MONITOR = 0
-"""The monitor of a record by which an edge says that it accepts signals. No heartbeat has this ID, so that consumers of
-an older version ignore the record."""
+"""The monitor ID of records with which an edge reports that it accepts signals. No heartbeat has this ID, so consumers
+of an older version ignore the record."""
 INTAKE_KEY = b"intake"
-"""The key of these records in the log: all are in one partition."""
+"""The key of these records in the log, so that all are in one partition."""
 _INTAKE_SIGNAL = msgspec.json.encode(HeartbeatSignal(UUID(int=0), "success"))
 
 
 def make_intake_record(at_ms: int) -> tuple[bytes, bytes]:
-    """Return the header and the value of the record of an edge that accepts signals at this time."""
+    """Return the header and the value of a record which reports that an edge accepts signals at this time."""
     return encode_monitor_meta(MonitorMeta("heartbeat", INTAKE_MONITOR, "", at_ms)), _INTAKE_SIGNAL

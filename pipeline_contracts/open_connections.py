@@ -12,7 +12,7 @@ from pipeline_contracts.errors import Unavailable
 logger = logging.getLogger(__name__)
 
 NO_ADDRESS = ""
-"""The limit key of a connection that the limit of an address does not apply to."""
+"""The limit key of a connection without a limit for its address."""
 
 _SECONDS_BETWEEN_LINES = 60.0
 # How many connections a search for an idle one may examine.
@@ -79,7 +79,7 @@ class ConnectionLimiter:
     for longest is closed for a new one, and only if none is idle the new one is refused: unused connections of one
     client cannot lock out others.
 
-    `name` is what the log calls the connections.
+    `name` is the name of the connections in the log.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""What the command line asks of the operator's door: the few operations that are above all accounts.
+"""The requests of the operator's door: the few operations across all accounts.
 
-Everything else goes through the management API. The requests travel over the operator socket of `pharos up`, or are run
-straight on the configured engines.
+Everything else goes through the management API. The requests go over the operator socket of `pharos up`, or run
+directly on the configured engines.
 """
 
 from typing import Annotated
@@ -23,7 +23,7 @@ class CreateAccount(msgspec.Struct, frozen=True, tag="create-account", kw_only=T
 
 
 class LimitAccount(msgspec.Struct, frozen=True, tag="limit-account", kw_only=True):
-    """Set how fast an account may send."""
+    """Set the ingest rate limit of an account."""
 
     account: str | None
     rate: float
@@ -31,7 +31,7 @@ class LimitAccount(msgspec.Struct, frozen=True, tag="limit-account", kw_only=Tru
 
 
 class CreateToken(msgspec.Struct, frozen=True, tag="create-token", kw_only=True):
-    """Create an API token; None: the only account, its only owner, all scopes, a name of its own, without end."""
+    """Create an API token. None means: the only account, its only owner, all scopes, a generated name, no expiry."""
 
     account: str | None
     person: str | None
@@ -41,7 +41,7 @@ class CreateToken(msgspec.Struct, frozen=True, tag="create-token", kw_only=True)
 
 
 class CreateSignInLink(msgspec.Struct, frozen=True, tag="create-sign-in-link", kw_only=True):
-    """Create a link with which a person sets a password; None: the only owner."""
+    """Create a link with which a person sets a password; None for the only owner."""
 
     email: str | None
 

@@ -1,7 +1,7 @@
 """Read the settings of a process from its `PHAROS_*` variables.
 
-An unknown or invalid variable stops the start and is named: a typing error must not become a default. A secret may
-come from a file instead: `PHAROS_RECEIPT_KEY_FILE=/run/secrets/receipt_key`.
+An unknown or invalid variable stops the start with an error that names it: a typing error must not silently become a
+default. A secret may come from a file instead: `PHAROS_RECEIPT_KEY_FILE=/run/secrets/receipt_key`.
 """
 
 import re
@@ -11,8 +11,8 @@ from typing import Any, get_args
 
 from pipeline_contracts.settings import PREFIX, BadSettings, Settings
 
-# Used by the test suite, by commands (`pharos run`, the API client), and by deployed applications: a server may run in
-# the same environment.
+# Variables of the test suite, of commands (`pharos run`, the API client) and of deployed applications: a server may run
+# in the same environment.
 _RESERVED = (
     "PHAROS_TEST_",
     "PHAROS_HEARTBEAT_KEY",

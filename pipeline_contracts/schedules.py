@@ -1,4 +1,4 @@
-"""Check schedules and compute due times: every so many seconds, or by a cron expression in a time zone."""
+"""Check schedules and compute due times: by a period in seconds, or by a cron expression in a time zone."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime

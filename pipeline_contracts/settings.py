@@ -49,10 +49,12 @@ class Settings:
         is_address=True,
     )
     ingest_rate: float | None = _setting(
-        None, "Events a second of the first account of `pharos up` (5000 where none was set)", minimum=0.001
+        None,
+        "Events a second of the first account of `pharos up` (5000 if none was set before)",
+        minimum=0.001,
     )
     ingest_burst: int | None = _setting(
-        None, "Events at once of the first account of `pharos up` (50000 where none was set)", minimum=1
+        None, "Events at once of the first account of `pharos up` (50000 if none was set before)", minimum=1
     )
     owner_email: str | None = _setting(
         None,
@@ -98,7 +100,7 @@ class Settings:
         64 * 2**20, "Bytes that wait for the brokers before the edge answers 503", minimum=2**20
     )
     kafka_timeout_seconds: float = _setting(
-        10.0, "Time in which the brokers have to acknowledge a record", minimum=0.5
+        10.0, "Time in which the brokers must acknowledge a record", minimum=0.5
     )
 
     kafka_session_seconds: float = _setting(
@@ -133,23 +135,29 @@ class Settings:
         64 * 2**20, "Bytes of ingest and OTLP bodies in flight before the edge answers 503", minimum=1024
     )
     max_account_in_flight_bytes: int = _setting(
-        32 * 2**20, "The same for the bodies of one account", minimum=1024
+        32 * 2**20,
+        "Bytes of ingest and OTLP bodies of one account in flight before the edge answers 503",
+        minimum=1024,
     )
     max_monitor_in_flight_bytes: int = _setting(
-        8 * 2**20, "The same for heartbeats and queues; one account gets half of it", minimum=1024
+        8 * 2**20,
+        "Bytes of heartbeat and queue bodies in flight before the edge answers 503; one account gets half",
+        minimum=1024,
     )
     max_collect_in_flight_bytes: int = _setting(
-        16 * 2**20, "The same for page views, which anybody may send", minimum=1024
+        16 * 2**20, "Bytes of page view bodies in flight before the edge answers 503", minimum=1024
     )
     max_address_in_flight_bytes: int = _setting(
-        2**20, "The same for page views of one client address (IPv6: one /64 network)", minimum=1024
+        2**20,
+        "Bytes of page view bodies of one client address in flight (IPv6: one /64 network)",
+        minimum=1024,
     )
     accelerator: str = _setting(
         "auto",
-        "Validate request bodies with the accelerator of `make accelerator` where it is installed, or in Python alone",
+        "Validate request bodies with the accelerator of `make accelerator` if it is installed, or only in Python",
         choices=("auto", "off"),
     )
-    otlp_protobuf: bool = _setting(False, "Take OTLP in protobuf too: 1 or 0")
+    otlp_protobuf: bool = _setting(False, "Accept OTLP in protobuf as well as in JSON: 1 or 0")
     max_protobuf_bytes: int = _setting(
         4 * 2**20, "Largest OTLP body in protobuf when decompressed", minimum=1024
     )
@@ -159,7 +167,7 @@ class Settings:
         minimum=2**20,
     )
     trusted_proxies: str | None = _setting(
-        None, "Addresses and networks of proxies whose X-Forwarded-For is believed: 10.0.0.0/8,::1"
+        None, "Addresses and networks of proxies whose X-Forwarded-For is trusted: 10.0.0.0/8,::1"
     )
     country_header: str | None = _setting(
         None, "Header in which a trusted proxy sends a visitor's country, like CF-IPCountry"
@@ -168,20 +176,20 @@ class Settings:
         None,
         "Database of countries by address, in MaxMind's format (`make country-database` downloads one)",
     )
-    body_timeout_seconds: float = _setting(30.0, "Time in which a request body has to arrive", minimum=0.1)
+    body_timeout_seconds: float = _setting(30.0, "Time in which a request body must arrive", minimum=0.1)
     body_grace_seconds: float = _setting(
         5.0,
-        "Time after which a body has to keep the lowest rate, and over which the rate is measured",
+        "Time after which a body must keep the minimum rate, and over which the rate is measured",
         minimum=0.1,
     )
     min_body_rate: int = _setting(
-        1024, "Lowest rate of a request body, bytes a second; 0: no limit", minimum=0
+        1024, "Minimum rate of a request body, bytes a second; 0: no limit", minimum=0
     )
     max_head_bytes: int = _setting(
         32 * 2**10, "Longest head of a request: request line and all headers", minimum=1024
     )
     head_timeout_seconds: float = _setting(
-        10.0, "Time in which a head has to be complete once it has begun", minimum=0.1
+        10.0, "Time in which a head must be complete once it has begun", minimum=0.1
     )
     max_connections_per_address: int = _setting(
         256,
@@ -234,9 +242,9 @@ class Settings:
     oidc_client_secret: str | None = _setting(
         None, "Client secret of this installation at the provider", secret=True
     )
-    oidc_name: str = _setting("single sign-on", "What the sign-in page calls the provider")
+    oidc_name: str = _setting("single sign-on", "Name of the provider on the sign-in page")
     oidc_private_addresses: bool = _setting(
-        False, "Let the provider have a private or loopback address: 1 or 0"
+        False, "Allow a private or loopback address for the provider: 1 or 0"
     )
     repository_folders: str | None = _setting(
         None,
@@ -265,15 +273,15 @@ class Settings:
         secret=True,
     )
     smtp_from: str | None = _setting(None, "Sender of e-mail: Pharos <pharos@example.org>")
-    smtp_plaintext: bool = _setting(False, "Send e-mail without TLS where the server offers none: 1 or 0")
+    smtp_plaintext: bool = _setting(False, "Send e-mail without TLS if the server offers none: 1 or 0")
     notification_private_addresses: bool = _setting(
-        False, "Let channels reach private and loopback addresses: 1 or 0"
+        False, "Allow channels to reach private and loopback addresses: 1 or 0"
     )
     notification_group_seconds: float = _setting(
         30.0, "Wait for further incidents before the first message of a group", minimum=0.0
     )
     notification_change_seconds: float = _setting(
-        300.0, "Least time between two messages of a group", minimum=0.0
+        300.0, "Minimum time between two messages of a group", minimum=0.0
     )
     apprise: bool = _setting(
         False,
@@ -303,7 +311,7 @@ class Settings:
     )
     deploy_processes: int = _setting(
         512,
-        "Maximum processes of an environment, without those of the former release; builds have the same limit",
+        "Maximum processes of an environment, not counting the former release; builds have the same limit",
         minimum=8,
     )
     caddy_admin_url: str | None = _setting(

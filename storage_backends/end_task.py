@@ -20,7 +20,7 @@ async def end_task(task: "asyncio.Task[Any]") -> None:
 
 
 async def close_within(seconds: float, closing: Coroutine[Any, Any, Any]) -> None:
-    """Run `closing` for at most so many seconds, and ignore its exception: closing a client may hang while its engine
+    """Run `closing` for at most this many seconds, and ignore its exception: closing a client may hang while its engine
     is unavailable."""
     task = asyncio.ensure_future(closing)
     try:

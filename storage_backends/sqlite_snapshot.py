@@ -1,4 +1,4 @@
-"""One moment of a SQLite file, which is read and copied while others write."""
+"""A consistent snapshot of a SQLite file, to read and copy it while others write."""
 
 import contextlib
 import os
@@ -13,11 +13,11 @@ _PAGES = 512
 
 
 class SqliteSnapshot:
-    """A read transaction: it sees the file as it was when this was made. In the mode of all files of Pharos (WAL)
-    writers do not wait for it, but the write-ahead log grows until it is closed."""
+    """A read transaction that sees the file as it was when the object was created. In WAL mode, which all files of
+    Pharos use, writers do not wait for it, but the write-ahead log grows until it is closed."""
 
     def __init__(self, path: Path) -> None:
-        """Begin. Raises `StorageUnavailable`."""
+        """Begin the transaction. Raises `StorageUnavailable`."""
         self._path = path
         uri = f"{path.absolute().as_uri()}?mode=rw"
         try:
@@ -42,12 +42,12 @@ class SqliteSnapshot:
             raise StorageUnavailable(f"{self._path} cannot be read: {error}") from error
 
     def bytes(self) -> int:
-        """Return the size of a copy."""
+        """Return the size of a copy in bytes."""
         return int(self.rows("PRAGMA page_count")[0][0]) * int(self.rows("PRAGMA page_size")[0][0])
 
     def copy(self, target: Path, on_copied: Callable[[int], None]) -> None:
-        """Copy the file to `target`, a new file of mode 0600, and sync it; `on_copied` receives the bytes of each step.
-        Raises `StorageUnavailable`, `OSError`, and what `on_copied` raises."""
+        """Copy the file to `target`, a new file of mode 0600, and fsync it; `on_copied` receives the number of bytes of
+        each step. Raises `StorageUnavailable`, `OSError` and the errors of `on_copied`."""
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         page_bytes = int(self.rows("PRAGMA page_size")[0][0])
         before = 0

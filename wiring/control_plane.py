@@ -51,8 +51,9 @@ def assemble_control_plane(
     """Return the control plane on opened engines. Raises `BadSettings`.
 
     Receipts read `store`; reports and the rollup worker use `report_store`, which may be the same. `process_output` is
-    that of the deployer on this machine. `default_folders` may be connected as repositories if no setting says which.
-    `data_folder` is that of the embedded platform, whose disk is watched; None: the engines are servers.
+    the output of the deployer on this machine. Folders in `default_folders` may be connected as repositories if no
+    setting names folders. `data_folder` is the folder of the embedded platform, whose disk is monitored; None if the
+    engines are servers.
     """
     check_settings(settings)
     oidc = read_oidc_settings(settings)
@@ -90,7 +91,8 @@ def assemble_control_plane(
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise `BadSettings` for what is wrong whatever the engines contain: before any is opened or migrated."""
+    """Raise `BadSettings` for faults that do not depend on the engines' contents, before any engine is opened or
+    migrated."""
     if settings.public_url is not None and (fault := find_http_url_fault(settings.public_url)) is not None:
         raise BadSettings(f"{PREFIX}PUBLIC_URL: {fault}")
     _read_folders(settings)

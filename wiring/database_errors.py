@@ -1,4 +1,4 @@
-"""Errors of the database, as an operator of the machine reads them."""
+"""Describes errors of the database for an operator of the machine."""
 
 from sqlalchemy.exc import DBAPIError, ProgrammingError, SQLAlchemyError
 

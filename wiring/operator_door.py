@@ -1,4 +1,4 @@
-"""Runs the requests of the operator's commands that are above all accounts."""
+"""Runs the operator's requests that concern all accounts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,22 +37,22 @@ from storage_backends.key_directory.interface import KeyDirectory
 
 @dataclass(frozen=True, slots=True)
 class OperatorEngines:
-    """What the requests work on."""
+    """The engines of the requests."""
 
     sessions: Sessions
     directory: KeyDirectory | None
-    """None where Redis is not configured: the control plane publishes changes within a minute."""
+    """None if Redis is not configured: the control plane publishes changes within a minute."""
     sealing_keys: SealingKeys | None
-    """None where PHAROS_VARIABLES_KEY is not set."""
+    """None if PHAROS_VARIABLES_KEY is not set."""
     address: str = ""
-    """The address of the dashboard, `https://pharos.example`; empty if PHAROS_PUBLIC_URL does not say it."""
+    """The address of the dashboard, `https://pharos.example`; empty if PHAROS_PUBLIC_URL is not set."""
 
 
 async def answer_operator_call(engines: OperatorEngines, body: bytes, now: datetime) -> tuple[int, bytes]:
-    """Run the `OperatorCall` in a body in one transaction. Return the status and the JSON document of the answer: its
+    """Run the `OperatorCall` in a body in one transaction. Return the status and the JSON document of the response: its
     `data` and perhaps a `warning`, or a problem document.
 
-    Raises what the database raises.
+    Raises the errors of the database.
     """
     try:
         call = msgspec.json.decode(body, type=OperatorCall)

@@ -14,7 +14,8 @@ pub struct Batch<'a> {
     pub events: usize,
 }
 
-/// Returns the batch in a body if it is valid as it is: with events of `event_bytes` at most, and at most `max_events`.
+/// Returns the batch in a body that is valid without repairs, with at most `max_events` events of
+/// at most `event_bytes`.
 pub fn validate_batch(body: &[u8], event_bytes: usize, max_events: usize) -> Option<Batch<'_>> {
     let mut cursor = Cursor::new(body)?;
     let mut seen = Seen::default();

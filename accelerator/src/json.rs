@@ -1,30 +1,31 @@
 //! A scanner of JSON that builds nothing.
 //!
-//! Every function returns `None` for text that is not valid, and for valid text that it leaves to Python: the caller
-//! then gives up on the whole body.
+//! Every function returns `None` for invalid text, and for valid text that it leaves to Python. The
+//! caller then gives up on the whole body.
 
 use crate::number::{number_length, parse_integer};
 use crate::specials::find_specials;
 use crate::text::{Text, parse_code_unit};
 
-/// Levels of nesting up to which bodies are validated. A decoder that recurses supports more.
+/// Maximum nesting of bodies that are validated here. Python's decoder supports more.
 const MAX_DEPTH: u32 = 64;
 
 /// A position in a body, which must be valid UTF-8.
 pub struct Cursor<'a> {
     text: &'a [u8],
-    /// One bit for each byte, the first in the lowest bit; one word more than needed. See `find_specials`.
+    /// One bit for each byte, the first byte in the lowest bit; one word longer than needed. See
+    /// `find_specials`.
     specials: Vec<u64>,
     at: usize,
     depth: u32,
-    /// Backslashes so far.
+    /// Number of backslashes so far.
     pub backslashes: usize,
-    /// Floating point numbers so far, of those that `loose_double` has passed.
+    /// Number of floating point numbers that `loose_double` has passed so far.
     pub doubles: usize,
 }
 
 impl<'a> Cursor<'a> {
-    /// Returns a cursor at the begin of the body. `None` if the body is not UTF-8.
+    /// Returns a cursor at the start of the body; `None` if the body is not UTF-8.
     pub fn new(body: &'a [u8]) -> Option<Self> {
         std::str::from_utf8(body).ok()?;
         Some(Cursor {
@@ -182,13 +183,13 @@ impl<'a> Cursor<'a> {
         Some(number)
     }
 
-    /// Passes an integer in these limits, without a fraction or an exponent.
+    /// Passes an integer within these limits, without a fraction or an exponent.
     pub fn integer(&mut self, least: i64, greatest: i64) -> Option<i64> {
         let value = parse_integer(self.number()?)?;
         (least..=greatest).contains(&value).then_some(value)
     }
 
-    /// Passes an integer in these limits, as a number or as a string.
+    /// Passes an integer within these limits, as a number or as a string.
     pub fn loose_integer(&mut self, least: i64, greatest: i64) -> Option<i64> {
         if self.peek()? != b'"' {
             return self.integer(least, greatest);

@@ -1,7 +1,8 @@
 //! Validates bodies of telemetry for Pharos' ingest edge in one pass, without building objects.
 //!
-//! Each function either accepts that a body is entirely valid and needs no repair, and returns what the edge needs of
-//! it, or returns `None` for "not sure". It never refuses a body: Python's decoders do that, and make the messages.
+//! For a body that is entirely valid and needs no repair, a function returns the values that the
+//! edge needs. Otherwise it returns `None` for "not sure". It never refuses a body: Python's
+//! decoders do that, and create the error messages.
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +34,7 @@ static PANICS: AtomicU64 = AtomicU64::new(0);
 /// (records, bytes that their rows repeat, children, numbers), as in `Measure`.
 type Measured = (u64, u64, u64, u64);
 
-/// A limit. One that does not fit becomes 0, with which no body is validated.
+/// A limit. A limit that does not fit into the type becomes 0, with which no body is validated.
 struct Limit(usize);
 
 impl<'py> FromPyObject<'_, 'py> for Limit {
@@ -157,7 +158,7 @@ fn validate_metrics_protobuf(
     measure(body, |bytes| otlp_protobuf::validate_metrics(bytes, limits))
 }
 
-/// Return how many bodies were given up because of a defect in this module.
+/// Return the number of bodies that were given up because of a defect in this module.
 #[pyfunction]
 fn count_panics() -> u64 {
     PANICS.load(Ordering::Relaxed)
@@ -165,7 +166,7 @@ fn count_panics() -> u64 {
 
 #[pymodule]
 fn pharos_accelerator(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    // Without the panic's message, which may have a part of a body.
+    // Does not print the panic's message, which may contain a part of a body.
     std::panic::set_hook(Box::new(|panic| {
         if let Some(place) = panic.location() {
             eprintln!("pharos_accelerator: a defect at {place}; Python validates the body");

@@ -1,10 +1,10 @@
 //! Numbers of JSON.
 
-/// Numbers below 10 to this power are in the range of 64-bit floating point.
+/// Numbers below 10 to the power of this are in the range of 64-bit floating point.
 const SAFE_EXPONENT: u64 = 308;
 
-/// Returns the length of the number at the begin of a text (RFC 8259, section 6). `None` if there is none, or if
-/// 64-bit floating point might not represent it.
+/// Returns the length of the number at the start of a text (RFC 8259, section 6). `None` if there
+/// is none, or if 64-bit floating point might not represent it.
 #[inline]
 pub fn number_length(text: &[u8]) -> Option<usize> {
     let mut at = usize::from(text.first() == Some(&b'-'));

@@ -1,11 +1,12 @@
-//! Members of an object, or fields of a message, of which there may be one.
+//! Detects repetitions of members of an object, or of fields of a message, that may occur only
+//! once.
 
-/// Those that were seen, as bits.
+/// The members seen so far, as bits.
 #[derive(Default)]
 pub struct Seen(u32);
 
 impl Seen {
-    /// Notes a member. Gives up on its repetition.
+    /// Records a member. Gives up if it is repeated.
     #[inline]
     pub fn once(&mut self, bit: u32) -> Option<()> {
         let mask = 1 << bit;

@@ -1,9 +1,9 @@
-//! Where pieces of strings end.
+//! Finds the ends of pieces of strings.
 
 /// Returns a bit for each byte that ends a piece of a string: a quote, a backslash or a control character.
 ///
-/// Finding them all at once is the cheapest way to find the ends of strings: it has no branches to mispredict, and the
-/// compiler makes vector instructions of it.
+/// Finding them all at once is the cheapest way to find the ends of strings: there are no branches
+/// to mispredict, and the compiler uses vector instructions.
 pub fn find_specials(text: &[u8]) -> Vec<u64> {
     let (chunks, rest) = text.as_chunks::<64>();
     let mut words = Vec::with_capacity(chunks.len() + 2);

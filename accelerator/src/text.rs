@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// A valid string as it stands between its quotes.
+/// A valid string: its bytes between the quotes.
 #[derive(Clone, Copy)]
 pub struct Text<'a> {
     pub raw: &'a [u8],
@@ -34,7 +34,8 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Returns the character of an escape behind its backslash, and the escape's length.
+/// Returns the character of an escape, given the text after its backslash, and the length of the
+/// escape.
 fn decode_escape(escape: &str) -> Option<(char, usize)> {
     let character = match escape.bytes().next()? {
         b'b' => '\x08',
@@ -48,7 +49,7 @@ fn decode_escape(escape: &str) -> Option<(char, usize)> {
     Some((character, 1))
 }
 
-/// The same for `uXXXX`, and for a surrogate pair `uXXXX\uXXXX`.
+/// Does the same for `uXXXX`, and for a surrogate pair `uXXXX\uXXXX`.
 fn decode_code_units(escape: &[u8]) -> Option<(char, usize)> {
     let first = parse_code_unit(escape.get(1..5)?)?;
     let second = escape.get(7..11).and_then(parse_code_unit);

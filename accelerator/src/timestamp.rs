@@ -1,11 +1,11 @@
-//! Times as RFC 3339 writes them.
+//! Times in RFC 3339 format.
 
 /// Years up to which rounding a fraction cannot leave the calendar.
 const MAX_YEAR: u32 = 9998;
 const MAX_FRACTION_DIGITS: usize = 9;
 
-/// Returns true for an existing time with a time zone, like `2026-01-31T12:00:00.000Z`. False also for leap seconds and
-/// fractions of more than nine digits, which Python decides about.
+/// Returns true for an existing time with a time zone, like `2026-01-31T12:00:00.000Z`. Also
+/// returns false for leap seconds and fractions of more than nine digits, which are left to Python.
 pub fn is_date_time(text: &[u8]) -> bool {
     check(text).is_some()
 }

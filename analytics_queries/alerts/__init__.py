@@ -1,1 +1,1 @@
-"""Questions of the alert scan: each is about all environments or sites at once, and reads a short time."""
+"""Queries of the alert scan. Each covers all environments or sites at once and reads a short time range."""

@@ -13,7 +13,7 @@ from storage_backends.column_store.interface import ColumnStore
 _SQL = read_limited_statements(__file__)
 _MAX_ENVIRONMENTS = 200_000
 MAX_GROUPS = 100
-"""Frequent groups of an account that are read, and as many of those that are named."""
+"""Limit of frequent groups that are read for an account, and also of named groups."""
 DAY = timedelta(days=1)
 
 
@@ -28,14 +28,14 @@ class FrequentGroup(NamedTuple):
     before: int
     """Exceptions in the rest of the last day."""
     first_us: int
-    """The first one in the last day, in microseconds since 1970."""
+    """Time of the first exception in the last day, in microseconds since 1970."""
     kind: str
     message: str
     service: str
 
     def usual(self, end: datetime, window: timedelta) -> float | None:
-        """Return how many exceptions a window of this length has usually had; None if the group is not old enough:
-        less than six windows."""
+        """Return the usual number of exceptions in a window of this length; None if the group is younger than six
+        windows."""
         since = max(from_nanoseconds(self.first_us * 1000), end - DAY)
         windows = (end - window - since) / window
         return self.before / windows if windows >= _LEAST_WINDOWS else None
@@ -45,7 +45,7 @@ _LEAST_WINDOWS = 6
 
 
 async def busy_environments(store: ColumnStore, end: datetime, minutes: int, least: int) -> Sequence[str]:
-    """Return the environments with at least so many exceptions in the last minutes. Raises `StorageUnavailable`."""
+    """Return the environments with at least this many exceptions in the last minutes. Raises `StorageUnavailable`."""
     parameters = {"least": least, "limit": _MAX_ENVIRONMENTS, **recent_time(end, minutes)}
     rows = (await query_limited(store, _SQL["busy"], parameters)).rows
     if len(rows) == _MAX_ENVIRONMENTS:
@@ -61,9 +61,9 @@ async def frequent_groups(
     least: int,
     named: Collection[int] = (),
 ) -> Sequence[FrequentGroup]:
-    """Return the groups with at least so many exceptions in the last minutes of environments, given with their
-    accounts: of each account up to `MAX_GROUPS`, of its environments in turns. Those with numbers in `named` are
-    returned in addition, however rare they are. Raises `StorageUnavailable`."""
+    """Return the groups with at least this many exceptions in the last minutes, for environments that are given with
+    their accounts. An account gets up to `MAX_GROUPS`, taken from its environments in turns. Groups with numbers in
+    `named` are returned in addition, however rare they are. Raises `StorageUnavailable`."""
     if not accounts:
         return []
     parameters = {

@@ -13,9 +13,9 @@ HAVING count() >= {least:UInt32}
 LIMIT {limit:UInt32};
 
 -- name: frequent
--- Which groups of exceptions of these environments were seen at least `least` times in the last minutes before `end_us`, how
--- often, how often in the day before, and when first in that day? Of an account the most frequent ones of each environment.
--- Named groups are counted however rare they are, and in addition.
+-- Which groups of exceptions of these environments were seen at least `least` times in the last minutes
+-- before `end_us`, how often, how often in the day before, and when first in that day? An account gets the most
+-- frequent groups of each of its environments. Named groups are counted in addition, however rare they are.
 SELECT
     toString(environment_id) AS environment,
     group_id,

@@ -22,9 +22,9 @@ class MetricMinute:
     """The points of a service in one minute. The points of a counter are the increases of its series."""
 
     service: str
-    """Empty: all services that are not named."""
+    """The service; empty for all unnamed services together."""
     minute: int
-    """0 is the last one."""
+    """Number of the minute; 0 is the last one."""
     is_counter: bool
     points: int
     total: float
@@ -38,8 +38,8 @@ class MetricMinute:
 async def metric_minutes(
     store: ColumnStore, asked: Collection[tuple[str, str, str | None]], end: datetime, minutes: int
 ) -> Mapping[MetricKey, Sequence[MetricMinute]]:
-    """Return the last minutes with points of metrics, given by environment, name and service; None: of all services.
-    Metrics without points are left out.
+    """Return the last minutes that have points, for metrics given by environment, name and service (None for all
+    services). Metrics without points are omitted.
 
     Raises `StorageUnavailable`.
     """
@@ -62,7 +62,8 @@ async def metric_minutes(
 def aggregate(minutes: Sequence[MetricMinute], aggregation: str, window_minutes: int) -> float | None:
     """Return the average, minimum, maximum, sum or last value of the points; None without points.
 
-    The values of a counter are its increases per minute: `sum` is the increase in the window, `avg` the one per minute.
+    The values of a counter are its increases per minute: `sum` is the increase in the window, `avg` the increase per
+    minute.
     """
     if not minutes:
         return None

@@ -1,8 +1,9 @@
--- What were the values of some metrics in each minute before `end_us`? Minute 0 is the last one. Points of gauges and sums,
--- and telemetry events of the type metric. Points that are no numbers, or say that nothing was recorded (bit 1 of the flags), do
--- not count. The values of a counter are the increases of its series: `is_counter`. A cumulative point has increased by the
--- difference from the point before, which may lie before `begin_us`, or by all of its value if the series was reset, or began
--- after `first_us`. Services that are not named are one, with an empty name: an account may have any number of them.
+-- What were the values of some metrics in each minute before `end_us`? Minute 0 is the last one. Points of gauges and
+-- sums, and telemetry events of the type metric. Points that are not numbers, or have the flag for no recorded value
+-- (bit 1), do not count. With `is_counter`, the values are the increases of the series. A cumulative point has
+-- increased by the difference from the previous point, which may be before `begin_us`, or by its whole value if the
+-- series was reset or began after `first_us`. All services that are not named count as one with an empty name, because
+-- an account may have any number of services.
 SELECT
     environment, metric, if((environment, metric, service) IN (
         SELECT arrayJoin(arrayZip({environments:Array(String)}, {metrics:Array(String)}, {services:Array(String)}))

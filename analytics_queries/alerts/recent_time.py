@@ -9,7 +9,7 @@ _CLOCKS_DIFFER = timedelta(minutes=5)
 
 
 def recent_time(end: datetime, minutes: int) -> dict[str, int]:
-    """Return `begin_us`, `end_us` and `received_us`: rows of the time were received after the last one."""
+    """Return `begin_us`, `end_us` and `received_us`: rows of this time range were received after `received_us`."""
     begin = end - timedelta(minutes=minutes)
     return {
         "begin_us": to_nanoseconds(begin) // 1000,

@@ -37,7 +37,7 @@ class RequestFigures(NamedTuple):
 async def request_figures(
     store: ColumnStore, asked: Collection[ServiceWindow], end: datetime
 ) -> Mapping[ServiceWindow, RequestFigures]:
-    """Return the figures of services in the last minutes; services without requests are left out.
+    """Return the figures of services in the last minutes, without services that had no requests.
 
     Raises `StorageUnavailable`.
     """

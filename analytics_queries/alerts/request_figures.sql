@@ -1,7 +1,8 @@
--- How many requests of some services were there in the last minutes before `end_us`, how many failed, and how long did they
--- take? `windows` are the minutes that are asked of each pair of an environment and a service: a row each. What a request, an error and a bucket are is the same as in `telemetry/services.sql`. The time of
--- receipt, by which tables are partitioned, excludes parts without reading them: no request is older than its receipt by the
--- sender's clock, give or take what clocks differ.
+-- How many requests of some services were there in the last minutes before `end_us`, how many failed, and how long did
+-- they take? `windows` has a row for each pair of an environment and a service, with its minutes. Requests, errors and
+-- buckets are defined as in `telemetry/services.sql`. Tables are partitioned by the time of receipt, so a condition on
+-- it excludes parts without reading them: no request is received before it happens, apart from the difference of
+-- clocks.
 SELECT environment, service, window, sum(part_requests) AS requests, sum(part_errors) AS errors, sumMap([bucket], [part_requests]) AS durations
 FROM
 (

@@ -11,14 +11,15 @@ from storage_backends.column_store.interface import ColumnStore
 _SQL = read_limited_statements(__file__)
 _MAX_ENVIRONMENTS = 200_000
 MAX_GROUPS = 2000
-"""Groups of an account that are read."""
+"""Limit of groups that are read for an account."""
 
 GroupOf = tuple[str, int]
 """Public ID of the environment, and number of the group."""
 
 
 class Interval(NamedTuple):
-    """An interval of the store's clock, in milliseconds since 1970: after one time, and up to another one."""
+    """An interval of the store's clock, in milliseconds since 1970. The first bound is exclusive, the second
+    inclusive."""
 
     after_ms: int
     through_ms: int
@@ -37,7 +38,7 @@ class SeenGroup(NamedTuple):
     frame: str
     service: str
     of_environment: int
-    """How many groups the environment has: more may have been seen than are returned."""
+    """Number of groups that were seen in the environment; may be more than are returned."""
 
     @property
     def key(self) -> GroupOf:
@@ -45,8 +46,8 @@ class SeenGroup(NamedTuple):
 
 
 async def busy_environments(store: ColumnStore, interval: Interval) -> Mapping[str, int]:
-    """Return the environments with exceptions that were stored in the interval, and of about how many groups.
-    Exceptions that were received over a day before are left out.
+    """Return the environments with exceptions that were stored in the interval, and the approximate number of their
+    groups. Exceptions that were received over a day earlier are omitted.
 
     Raises `StorageUnavailable`.
     """
@@ -60,8 +61,8 @@ async def busy_environments(store: ColumnStore, interval: Interval) -> Mapping[s
 async def seen_groups(
     store: ColumnStore, accounts: Mapping[str, int], interval: Interval
 ) -> Sequence[SeenGroup]:
-    """Return the groups of environments, given with their accounts, that were stored in the interval: of each account
-    up to `MAX_GROUPS`, of its environments in turns.
+    """Return the groups that were stored in the interval, for environments that are given with their accounts. An
+    account gets up to `MAX_GROUPS`, taken from its environments in turns.
 
     Raises `StorageUnavailable`.
     """
@@ -75,8 +76,7 @@ async def seen_groups(
 
 
 async def find_new(store: ColumnStore, seen: Sequence[SeenGroup], after_ms: int) -> Collection[GroupOf]:
-    """Return those of the groups that have no exception that was stored up to `after_ms`. Raises
-    `StorageUnavailable`."""
+    """Return the groups without an exception that was stored up to `after_ms`. Raises `StorageUnavailable`."""
     if not seen:
         return set()
     rows = (await query_limited(store, _SQL["first"], _name(seen), uses_projections=True)).rows

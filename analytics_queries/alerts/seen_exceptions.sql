@@ -12,8 +12,9 @@ GROUP BY environment_id
 LIMIT {limit:UInt32};
 
 -- name: seen
--- Which groups of exceptions of these environments were stored in the interval, and what is one of each? Of an account the
--- first ones of each environment, so that none hides those of another one. `groups`: how many the environment has.
+-- Which groups of exceptions of these environments were stored in the interval, and what is an example of
+-- each? An account gets the first groups of each environment, so that no environment hides those of another. `groups`
+-- is the number of groups of the environment.
 SELECT environment, group_id, first_ns, exceptions, sample_kind, sample_message, sample_frame, sample_service, groups
 FROM
 (

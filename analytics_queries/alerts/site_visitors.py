@@ -44,7 +44,7 @@ async def events_of_days(store: ColumnStore, first: date) -> Mapping[int, Mappin
 async def recent_visitors(
     store: ColumnStore, sites: Sequence[int], end: datetime
 ) -> Mapping[int, RecentVisitors]:
-    """Return what these sites had until `end`; sites without events in the last hour are left out. Raises
+    """Return the recent visitors of these sites until `end`. Sites without events in the last hour are omitted. Raises
     `StorageUnavailable`."""
     if not sites:
         return {}
@@ -60,8 +60,8 @@ async def recent_visitors(
 async def usual_visitors(
     store: ColumnStore, timezones: Mapping[int, str], end: datetime
 ) -> Mapping[int, UsualVisitors]:
-    """Return what sites, given with their time zones, had in the hour before `end` on each of the last days. Sites
-    without rollups of these days are left out. Raises `StorageUnavailable`."""
+    """Return the visitors in the hour before `end` on each of the last days, for sites that are given with their time
+    zones. Sites without rollups of these days are omitted. Raises `StorageUnavailable`."""
     if not timezones:
         return {}
     parameters = {

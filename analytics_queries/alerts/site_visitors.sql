@@ -1,4 +1,4 @@
--- Statements of `site_visitors.py`. Who only measures (Web Vitals, engagement) is no visitor, as in reports.
+-- Statements of `site_visitors.py`. As in reports, Web Vitals and engagement events alone make no visitor.
 
 -- name: events_of_days
 -- How many events did each site have on each day in UTC? From the projection `events_of_day`.

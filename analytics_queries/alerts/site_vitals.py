@@ -10,7 +10,7 @@ from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_sql(__file__)
 _DAY_MINUTES = 24 * 60
-# With more events a day, only a part of the visits is read.
+# If a site has more events a day, only a part of its visits is read.
 _READ_EVENTS = 200_000
 
 
@@ -24,9 +24,9 @@ class VitalFigures(NamedTuple):
 async def site_vitals(
     store: ColumnStore, events: Mapping[int, int], vitals: Collection[str], end: datetime, least: int
 ) -> Mapping[tuple[int, str], VitalFigures]:
-    """Return the figures of sites and Web Vitals with at least so many measurements in the last day.
+    """Return the figures of sites and Web Vitals with at least this many measurements in the last day.
 
-    `events`: about how many events each site has a day. Raises `StorageUnavailable`.
+    `events`: the approximate number of events of each site per day. Raises `StorageUnavailable`.
     """
     if not events:
         return {}

@@ -9,18 +9,18 @@ _SQL = read_limited_sql(__file__)
 
 
 class ReceiptsLag(NamedTuple):
-    """What the receipts of batches tell about the consumer of telemetry."""
+    """The lag and the failures of the telemetry consumer, from the receipts of batches."""
 
     stored: int
-    """Batches that were stored in the last minutes."""
+    """Number of batches that were stored in the last minutes."""
     lag_ms: int
-    """The longest that one of them has waited, in milliseconds."""
+    """The longest wait of one of them, in milliseconds."""
     failed: int
-    """Batches of the longer time that became dead letters."""
+    """Number of batches in the longer time range that became dead letters."""
 
 
 async def receipts_lag(store: ColumnStore, lag_seconds: int, failed_seconds: int) -> ReceiptsLag:
-    """Return the lag of what was stored in the last `lag_seconds`, and the failures of the last `failed_seconds`, of
-    batches that were received in the last day. Raises `StorageUnavailable`."""
+    """Return the lag of batches that were stored in the last `lag_seconds`, and the failures of the last
+    `failed_seconds`. Only batches that were received in the last day count. Raises `StorageUnavailable`."""
     parameters = {"lag_seconds": lag_seconds, "failed_seconds": failed_seconds}
     return ReceiptsLag(*(await query_limited(store, _SQL, parameters)).rows[0])

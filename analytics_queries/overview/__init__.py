@@ -1,1 +1,1 @@
-"""Questions about all environments and sites of an account at once, for the overview and for live pages."""
+"""Queries over all environments and sites of an account at once, for the overview and for live pages."""

@@ -21,13 +21,13 @@ MAX_SERVICES = 2000
 
 
 class SeenException(NamedTuple):
-    """A group of exceptions, counted."""
+    """A group of exceptions with its counts."""
 
     environment: str
     """The public ID."""
     group: int
     day_count: int
-    """Exceptions of the last 24 hours."""
+    """Number of exceptions in the last 24 hours."""
     hour_count: int
     last_us: int
     kind: str
@@ -36,7 +36,7 @@ class SeenException(NamedTuple):
 
 
 class ServiceLoad(NamedTuple):
-    """The requests of a service in a time."""
+    """The requests of a service in a time range."""
 
     requests: int
     errors: int
@@ -55,7 +55,7 @@ Service = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class SiteVisits:
-    """What a site had in the last 24 hours."""
+    """The visits of a site in the last 24 hours."""
 
     visitors: int
     views: int
@@ -66,7 +66,7 @@ def _times(now: datetime) -> dict[str, int]:
         "day_us": _microseconds(now - DAY),
         "hour_us": _microseconds(now - HOUR),
         "end_us": _microseconds(now + _AHEAD),
-        # No row is older than its receipt by the sender's clock, give or take what clocks differ.
+        # By the sender's clock no row is later than its receipt, apart from the difference of clocks.
         "received_us": _microseconds(now - DAY - _AHEAD),
     }
 
@@ -78,7 +78,8 @@ def _microseconds(moment: datetime) -> int:
 async def seen_exceptions(
     store: ColumnStore, environments: Sequence[str], now: datetime
 ) -> Sequence[SeenException]:
-    """Return the groups with most exceptions in the last hour, then in the last day: up to `MAX_GROUPS`.
+    """Return up to `MAX_GROUPS` groups: those with the most exceptions in the last hour, then those with the most in
+    the last day.
 
     Raises `StorageUnavailable`.
     """
@@ -105,7 +106,7 @@ async def first_seen(store: ColumnStore, groups: Sequence[SeenException]) -> Map
 async def exceptions_of_environments(
     store: ColumnStore, environments: Sequence[str], now: datetime
 ) -> Mapping[str, int]:
-    """Return the number of exceptions of the last day by environment; those without any are left out. Raises
+    """Return the number of exceptions of the last day by environment, without environments that have none. Raises
     `StorageUnavailable`."""
     if not environments:
         return {}
@@ -117,7 +118,8 @@ async def exceptions_of_environments(
 async def recent_services(
     store: ColumnStore, environments: Sequence[str], now: datetime
 ) -> Mapping[Service, ServiceLoad]:
-    """Return the requests of the last hour, by service: from the beginning of a minute. Raises `StorageUnavailable`."""
+    """Return the requests of the last hour by service. The range starts at the beginning of a minute. Raises
+    `StorageUnavailable`."""
     end = int(now.timestamp()) // 60 * 60 + 60
     return await _services(store, "minutes", environments, end - 3660, end)
 
@@ -154,7 +156,8 @@ async def _services(
 
 
 async def site_visits(store: ColumnStore, sites: Sequence[int], now: datetime) -> Mapping[int, SiteVisits]:
-    """Return what sites had in the last day; those without page views are left out. Raises `StorageUnavailable`."""
+    """Return the visits of sites in the last day, without sites that have no page views. Raises
+    `StorageUnavailable`."""
     if not sites:
         return {}
     rows = (await query_limited(store, _SQL["visitors"] + LIMITS, {"sites": list(sites), **_times(now)})).rows

@@ -1,5 +1,5 @@
--- Statements of `attention.py`. What a request and an error are is the same as in `telemetry/`. Requests by minute and by hour
--- are read from the projections `requests_by_minute` and `requests_by_hour`, which have the same expressions.
+-- Statements of `attention.py`. Requests and errors are defined as in `telemetry/`. Requests by minute and by hour are
+-- read from the projections `requests_by_minute` and `requests_by_hour`, which have the same expressions.
 
 -- name: exceptions
 -- Which groups of exceptions were seen most in the last hour, and in the last day, and what are they?

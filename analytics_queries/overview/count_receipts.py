@@ -12,7 +12,7 @@ _SQL = read_limited_statements(__file__)
 
 
 class Receipts(NamedTuple):
-    """The stored rows of a topic that were received since a former time, and since a later one."""
+    """Numbers of stored rows of a topic that were received since an earlier time, and since a later time."""
 
     since_former: int
     since_later: int

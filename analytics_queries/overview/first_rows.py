@@ -9,7 +9,7 @@ from pipeline_contracts.times import from_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_statements(__file__)
-# The ones that most accounts have come first.
+# The most common kinds come first.
 _OTLP = ("spans", "log_records", "sums", "gauges", "histograms")
 
 
@@ -20,7 +20,7 @@ async def find_received(
     environments: Sequence[str] = (),
     sites: Sequence[int] = (),
 ) -> datetime | None:
-    """Return when a row was received, any of them; None if nothing has arrived, or all was removed by its age.
+    """Return the time of receipt of any row; None if nothing has arrived, or if all rows have expired.
 
     Raises `StorageUnavailable`.
     """

@@ -26,7 +26,7 @@ class Steps:
         return self.begin_s + self.step_s * self.count
 
     def number_of(self, at_s: float) -> int | None:
-        """Return the number of the step that this time lies in; None outside of all."""
+        """Return the number of the step that contains this time; None outside all steps."""
         number = int((at_s - self.begin_s) // self.step_s)
         return number if 0 <= number < self.count else None
 
@@ -41,7 +41,7 @@ class VisitCounts(NamedTuple):
 async def count_exceptions(
     store: ColumnStore, environments: Sequence[str], steps: Steps
 ) -> Mapping[int, int]:
-    """Return the number of exceptions of each step that has any. Raises `StorageUnavailable`."""
+    """Return the number of exceptions of each step that has exceptions. Raises `StorageUnavailable`."""
     if not environments:
         return {}
     parameters = {"environments": list(environments), **_range(steps)}
@@ -50,7 +50,7 @@ async def count_exceptions(
 
 
 async def count_visits(store: ColumnStore, sites: Sequence[int], steps: Steps) -> Mapping[int, VisitCounts]:
-    """Return visitors and page views of each step that has any. Raises `StorageUnavailable`."""
+    """Return visitors and page views of each step that has page views. Raises `StorageUnavailable`."""
     if not sites:
         return {}
     parameters = {"sites": list(sites), **_range(steps)}

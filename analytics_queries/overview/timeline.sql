@@ -25,7 +25,7 @@ WHERE site_id IN {sites:Array(UInt64)}
 GROUP BY step;
 
 -- name: sources
--- What one rollup says.
+-- The visits of one rollup.
 SELECT * FROM sources;
 
 -- name: visits

@@ -8,7 +8,7 @@ def duration_quantile(buckets: Sequence[int], counts: Sequence[int], quantile: f
 
     Bucket b ends at 2^(b/8) ms. None without durations. The error is below 5 %.
 
-    Durations are taken to be spread evenly on a logarithmic scale.
+    Assumes that durations within a bucket are spread evenly on a logarithmic scale.
     """
     pairs = sorted(
         (bucket, count) for bucket, count in zip(buckets, counts, strict=True) if bucket > NO_DURATION

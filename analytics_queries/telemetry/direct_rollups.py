@@ -1,8 +1,8 @@
 """Reads rollups as tables of their own.
 
-A rollup is a projection (decision 50). The engine can answer a query from a projection, but checks each projection of
-each part first, which takes most of a short read (decision 53). Statements are written for the table. Once all parts
-have the projection, they are rewritten to read it directly.
+A rollup is a projection (decision 50). The engine can use a projection for a query, but first checks each projection of
+each part, which takes most of the time of a short read (decision 53). Statements are written for the table. Once all
+parts have the projection, this module rewrites statements to read it directly.
 """
 
 import logging
@@ -122,10 +122,10 @@ _found: WeakKeyDictionary[ColumnStore, tuple[float, frozenset[Rollup]]] = WeakKe
 
 
 async def direct_rollups(store: ColumnStore) -> frozenset[Rollup]:
-    """Return the rollups that can be read directly: all parts of their table have them.
+    """Return the rollups that can be read directly because all parts of their table have them.
 
-    Parts that were stored before a rollup was introduced get it in the background. Replicated tables have none. The
-    result is cached for a minute: parts lose no rollup while Pharos runs.
+    Parts that were stored before a rollup was introduced get it in the background. Replicated tables are never read
+    directly. The result is cached for a minute: parts do not lose rollups while Pharos runs.
     """
     looked, found = _found.get(store, (0.0, frozenset[Rollup]()))
     if monotonic() - looked > _REFRESH_SECONDS or store not in _found:
@@ -141,7 +141,8 @@ async def _find(store: ColumnStore) -> frozenset[Rollup]:
         complete = {Rollup(*row) for row in rows} & ROLLUPS
         columns = {rollup: await _read_columns(store, rollup) for rollup in sorted(complete)}
     except (QueryRefused, StorageUnavailable) as error:
-        # A server need not allow its users to read projections or system tables. If it is away, the read itself fails.
+        # A server may not allow its users to read projections or system tables. If it is unreachable, the read itself
+        # fails.
         logger.info("rollups are not read directly: %s", error)
         return frozenset()
     # Another version of the engine may name them differently.
@@ -161,8 +162,8 @@ def _name(rollup: Rollup) -> str:
 
 
 def read_directly(text: str, rollup: Rollup) -> str:
-    """Return the statement about the rows of a table changed to one about the rollup. It must have the expressions of
-    the projection."""
+    """Return the statement with the table replaced by the rollup. The statement must use the expressions of the
+    projection."""
     plain = _SPACES.sub(" ", _COMMENTS.sub("", text)).replace("( ", "(").replace(" )", ")")
     changed = _EXPRESSIONS.sub(lambda match: _COLUMNS[match[0]], plain)
     return changed.replace(f"FROM pharos.{rollup.table}", f"FROM {_name(rollup)}")
@@ -171,7 +172,7 @@ def read_directly(text: str, rollup: Rollup) -> str:
 async def query_sources(
     store: ColumnStore, sources: Sequence[Source], question: str, parameters: Mapping[str, Any]
 ) -> QueryResult:
-    """Run a question about the rows of all sources, which it calls `sources`. Raises `StorageUnavailable`."""
+    """Run a query over the rows of all sources; it names them `sources`. Raises `StorageUnavailable`."""
     direct = await direct_rollups(store)
     union = "\nUNION ALL\n".join(
         read_directly(source.text, source.rollup) if source.rollup in direct else source.text
@@ -179,7 +180,7 @@ async def query_sources(
     )
     rollups = {source.rollup for source in sources if source.rollup}
     is_planned = bool(rollups - direct)
-    # Older servers do not know the setting for direct reads, and have none.
+    # Older servers do not know the setting for direct reads, and have no direct reads.
     settings = (_READ_DIRECTLY if rollups & direct else "") + (_READ_ROLLUPS if is_planned else "")
     sql = f"WITH sources AS\n(\n{union}\n)\n{question}{LIMITS}"
     return await query_limited(store, sql, parameters, settings, uses_projections=is_planned)

@@ -11,7 +11,7 @@ _SQL = read_limited_sql(__file__)
 LONGEST_TEXT = 10_000
 """Characters of a text that a list shows."""
 LONGEST_NAME = 500
-"""Characters of a name, an ID or a route that a list shows: as many as a filter may have."""
+"""Characters of a name, an ID or a route that a list shows: the limit of a filter."""
 LONGEST_JSON = 16_384
 """Bytes of attributes or a payload that a list shows."""
 
@@ -29,7 +29,7 @@ class EventFilter:
 
 
 class EventKey(NamedTuple):
-    """The place of an event in the order of the list: no other event has the same."""
+    """The position of an event in the order of the list; unique."""
 
     time_ns: int
     log_offset: int

@@ -14,14 +14,14 @@ _MAX_RELEASES_OF_GROUP = 1000
 
 
 class GroupKey(NamedTuple):
-    """The place of a group in the order of the list."""
+    """The position of a group in the order of the list."""
 
     last_seen_ns: int
     group: int
 
 
 class GroupTimes(NamedTuple):
-    """When a group was seen first and last, in nanoseconds since 1970."""
+    """The first and the last time at which a group was seen, in nanoseconds since 1970."""
 
     first_seen_ns: int
     last_seen_ns: int
@@ -33,11 +33,12 @@ class SeenRelease(NamedTuple):
     group: int
     service: str
     version: str
-    """The version that the exceptions name; empty if they name none."""
+    """The version named in the exceptions; empty if they have none."""
     since_us: int
-    """When the interval began; 0 before the first deployment."""
+    """Start of the interval; 0 before the first deployment."""
     first_ns: int
-    """When the first exception of this service, version and interval occurred: at its receipt, at the latest."""
+    """Time of the first exception of this service, version and interval: the sender's time, but not later than its
+    receipt."""
 
 
 async def seen_groups(
@@ -55,8 +56,8 @@ async def seen_groups(
     """Return at most `limit` groups that were seen in this range, after `after` in descending order of their keys; the
     columns of the statement `page` in `exception_groups.sql`.
 
-    Rows that were stored after `snapshot_ms` (the store's clock) do not count. `only` and `without` are IDs of groups.
-    Raises `StorageUnavailable`.
+    Rows that were stored after `snapshot_ms` (the store's clock) do not count. `only` and `without` are IDs of groups
+    to include and to exclude. Raises `StorageUnavailable`.
     """
     if only is not None and not only:
         return []
@@ -80,8 +81,8 @@ async def seen_groups(
 async def group_times(
     store: ColumnStore, environment_id: str, groups: Sequence[int]
 ) -> Mapping[int, GroupTimes]:
-    """Return when these groups were seen first and last, as far back as exceptions are kept. Unknown groups are left
-    out. Raises `StorageUnavailable`."""
+    """Return the first and the last time at which these groups were seen, as far back as exceptions are kept. Unknown
+    groups are omitted. Raises `StorageUnavailable`."""
     if not groups:
         return {}
     parameters = {"environment": environment_id, "groups": list(groups)}
@@ -92,8 +93,8 @@ async def group_times(
 async def newest_samples(
     store: ColumnStore, environment_id: str, last_seen: Mapping[int, int]
 ) -> Mapping[int, dict[str, Any]]:
-    """Return the exception of each group at the time at which it was last seen: kind, message, frame, stack, version,
-    trace_id. Raises `StorageUnavailable`."""
+    """Return the last exception of each group: kind, message, frame, stack, version, trace_id. Raises
+    `StorageUnavailable`."""
     if not last_seen:
         return {}
     parameters = {
@@ -110,7 +111,7 @@ async def newest_samples(
 async def releases_after(
     store: ColumnStore, environment_id: str, after_us: Mapping[int, int], bounds_us: Sequence[int]
 ) -> Sequence[SeenRelease]:
-    """Return the releases of which groups were seen after a time of each, the first seen first.
+    """Return the releases in which each group was seen after the group's given time, the earliest first.
 
     `bounds_us` are the times of deployments, ascending. Times are microseconds since 1970. Raises `StorageUnavailable`.
     """

@@ -1,8 +1,9 @@
 -- Statements of `exception_groups.py`. An exception is counted by its identity: several rows may report it.
 
 -- name: page
--- Which groups of exceptions were seen in this time range, the last seen first, after this one? Only rows that were stored by
--- `snapshot_ms` count: while a list is turned, new exceptions move no group.
+-- Which groups of exceptions were seen in this time range, the last seen first, after this one? Only rows
+-- that were stored by `snapshot_ms` count: new exceptions must not move groups while a client reads the pages of a
+-- list.
 SELECT
     group_id,
     toUnixTimestamp64Nano(max(timestamp)) AS last_seen_ns,
@@ -35,7 +36,8 @@ WHERE environment_id = {environment:String} AND group_id IN {groups:Array(UInt64
 GROUP BY group_id;
 
 -- name: samples
--- What was the last exception of each of these groups? `times_ns` are those at which they were seen last.
+-- What was the last exception of each of these groups? `times_ns` are the times at which they were seen
+-- last.
 SELECT
     group_id, kind, message, substringUTF8(frame, 1, {longest_name:UInt32}) AS frame, stack,
     substringUTF8(version, 1, {longest_name:UInt32}) AS version,

@@ -11,7 +11,7 @@ _SQL = read_limited_sql(__file__)
 
 
 class OccurrenceKey(NamedTuple):
-    """The place of an exception in the order of the list."""
+    """The position of an exception in the order of the list."""
 
     time_ns: int
     identity: int

@@ -1,5 +1,6 @@
--- Which exceptions of a group does a window of time hold, the newest first, after this one? One that is stored twice after a
--- crash is shown once; an exception that was reported as a span event and as a log record is shown as both.
+-- Which exceptions of a group does a window of time hold, the newest first, after this one? An exception that is stored
+-- twice after a crash is shown once. An exception that was reported as a span event and as a log record is shown as
+-- two.
 SELECT
     toUnixTimestamp64Nano(timestamp) AS time_ns,
     identity,

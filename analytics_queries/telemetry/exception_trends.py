@@ -12,8 +12,8 @@ _SQL = read_limited_sql(__file__)
 async def exception_trends(
     store: ColumnStore, environment_id: str, within: TimeRange, groups: Sequence[int], step_s: int
 ) -> Mapping[int, Sequence[tuple[int, int]]]:
-    """Return pairs of a step and its number of exceptions for each group, ascending. A step begins at so many times its
-    length since 1970; steps without exceptions are left out. Raises `StorageUnavailable`."""
+    """Return pairs of a step and its number of exceptions for each group, ascending. Steps are numbered in units of
+    their length since 1970; steps without exceptions are omitted. Raises `StorageUnavailable`."""
     trends: dict[int, list[tuple[int, int]]] = {group: [] for group in groups}
     if not groups:
         return trends

@@ -1,5 +1,5 @@
-"""Reads that anybody with an API token may ask for: their queries have limits for time and memory, and those of one
-request a deadline together."""
+"""Queries that anybody with an API token may request. Each has limits for time and memory, and all queries of a request
+share a deadline."""
 
 import asyncio
 import contextlib
@@ -16,16 +16,17 @@ from storage_backends.sql_files import read_sql, read_statements
 T = TypeVar("T")
 
 _MAX_SECONDS = 20
-# The engine plans a query on one core. A request has no more at once, so that it does not take all turns at the engine.
+# The engine plans a query on one core. A request runs no more queries at once, so that it does not occupy the whole
+# engine.
 _QUERIES_AT_ONCE = 2
 # The embedded engine runs in the process that accepts telemetry.
 _MEMORY = "max_memory_usage = 1073741824"
 # Python needs several times the bytes of a result.
 _MAX_BYTES = f"{_MEMORY}, max_result_bytes = 67108864, result_overflow_mode = 'throw'"
-# Indexes are read before the parts: a word that no part has costs a fifth.
+# Read indexes before the parts: a search for a word that no part has then costs a fifth.
 _SETTINGS = f"{_MAX_BYTES}, max_threads = 2, use_skip_indexes_on_data_read = 0"
-# With projections, the engine looks at each one of each part before it reads a row: half of the time of most reads
-# (decision 53).
+# With projections, the engine checks each projection of each part before it reads a row, which takes half of the time
+# of most reads (decision 53).
 _NO_PROJECTIONS = ", optimize_use_projections = 0"
 _SETTINGS += _NO_PROJECTIONS
 LIMITS = f"\nSETTINGS max_execution_time = {_MAX_SECONDS}, {_SETTINGS}"
@@ -45,8 +46,8 @@ def read_limited_statements(module_file: str | Path) -> Mapping[str, str]:
 
 @contextlib.contextmanager
 def share_time(seconds: float) -> Iterator[None]:
-    """Give the queries that `query_limited` runs in this block so much time together, and within another such block at
-    most what is left of that."""
+    """Give all queries that `query_limited` runs in this block this much time together. Inside another such block, they
+    get at most its remaining time."""
     outer, deadline = _deadline.get(), monotonic() + seconds
     token = _deadline.set(deadline if outer is None else min(outer, deadline))
     try:
@@ -63,8 +64,8 @@ async def query_limited(
     *,
     uses_projections: bool = False,
 ) -> QueryResult:
-    """Run a query whose text ends with `LIMITS`, within what is left of the shared time. `settings` are appended to
-    its settings. `uses_projections`: the engine may answer it from projections.
+    """Run a query whose text ends with `LIMITS`, within the rest of the shared time. `settings` are appended to its
+    settings. `uses_projections`: the engine may use projections.
 
     Raises `StorageUnavailable`, also if no time is left.
     """
@@ -85,8 +86,8 @@ async def command_limited(
     is_large: bool = False,
     settings: Sequence[str] = (),
 ) -> None:
-    """Run `INSERT … SELECT` within what is left of the shared time, with the memory and the threads of a query unless
-    it `is_large`. Outside of `share_time` it may take minutes, for a background worker. `settings` are those of the
+    """Run `INSERT … SELECT` within the rest of the shared time, with the memory and the threads of a query unless
+    `is_large`. Outside `share_time`, in a background worker, it may take minutes. `settings` are the settings of the
     statement itself.
 
     Raises `StorageUnavailable`, also if no time is left.
@@ -101,8 +102,8 @@ async def command_limited(
 
 
 def _seconds_left() -> int | None:
-    """Return what is left of the shared time; None if there is no such limit. Raises `StorageUnavailable` if no time is
-    left."""
+    """Return the rest of the shared time in seconds; None without a shared time. Raises `StorageUnavailable` if no time
+    is left."""
     deadline = _deadline.get()
     if deadline is None:
         return None
@@ -113,8 +114,8 @@ def _seconds_left() -> int | None:
 
 
 async def run_together(*reads: Coroutine[Any, Any, T]) -> list[T]:
-    """Return the results of independent reads of one request, which run two at a time. After an error the others are
-    cancelled, and have ended before it is raised."""
+    """Run independent reads of one request two at a time, and return their results. After an error the others are
+    cancelled, and have ended before the error is raised."""
     turns = asyncio.Semaphore(_QUERIES_AT_ONCE)
 
     async def run(read: Coroutine[Any, Any, T]) -> T:
@@ -129,5 +130,5 @@ async def run_together(*reads: Coroutine[Any, Any, T]) -> list[T]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for read in reads:
-            # One that has not begun would warn that nobody awaited it.
+            # Python would warn that a coroutine that has not begun was never awaited.
             read.close()

@@ -24,7 +24,7 @@ class CountedRecords(NamedTuple):
     """The records of one severity in one step."""
 
     step: int
-    """The step begins at so many times its length since 1970."""
+    """Number of the step, in units of its length since 1970."""
     severity_number: int
     records: int
 
@@ -32,9 +32,9 @@ class CountedRecords(NamedTuple):
 async def log_histogram(
     store: ColumnStore, environment_id: str, within: TimeRange, filters: LogFilter, step_s: int
 ) -> Sequence[CountedRecords]:
-    """Return the number of records for each step and severity number, ascending; both only if there are any.
+    """Return the number of records for each step and severity number, ascending, without empty ones.
 
-    Rollups by minute have neither texts nor traces: with such a filter, all records of the range are looked at. Raises
+    Rollups by minute have neither texts nor traces: with a filter on these, all records of the range are read. Raises
     `StorageUnavailable`.
     """
     rolled_up = _split(within, filters, step_s)

@@ -1,5 +1,5 @@
--- Statements of `log_histogram.py`, which joins some of the sources with UNION ALL. What a log record and its severity are is the
--- same as in `logs.sql`. Whole minutes are read from the projections `records_by_minute` and `requests_by_minute`.
+-- Statements of `log_histogram.py`, which joins some of the sources with UNION ALL. Log records and severities are
+-- defined as in `logs.sql`. Whole minutes are read from the projections `records_by_minute` and `requests_by_minute`.
 
 -- name: record_minutes
 SELECT intDiv(toUnixTimestamp(toStartOfMinute(Timestamp)), {step_s:UInt32}) AS step, toUInt8(SeverityNumber) AS number, count() AS records

@@ -14,7 +14,7 @@ _SQL = read_limited_statements(__file__)
 _MAX_UINT32 = 2**32 - 1
 _MAX_UINT64 = 2**64 - 1
 _MAX_SAME_KEY = 1000
-# As the index of the column store splits texts: at every ASCII character that is no letter and no digit.
+# Splits texts like the column store's index: at every ASCII character that is neither a letter nor a digit.
 _WORD = re.compile(r"[0-9A-Za-z\u0080-\U0010ffff]+")
 _UPPER = re.compile("[A-Z]+")
 
@@ -32,22 +32,23 @@ class LogFilter:
 
 
 LogPlace = tuple[int, int, int]
-"""The time of a record in nanoseconds, the place of its request in the log, and a hash of the log's name."""
+"""The time of a record in nanoseconds, the offset of its request in the event log, and a hash of the event log's
+name."""
 
 
 class LogKey(NamedTuple):
-    """Where a page ends. Records that were logged by one request at one time are in the order of their contents."""
+    """The end of a page. Records that one request logged at one time are ordered by their contents."""
 
     time_ns: int
     log_offset: int
     log_id: int
     """A hash of the log's name."""
     shown: int
-    """How many of the records with this time and place in the log were shown."""
+    """Number of records with this time and offset that were shown already."""
 
 
 def search_words(text: str) -> Sequence[str]:
-    """Return the words of a search, in lower case and each once."""
+    """Return the words of a search, in lower case and without repetition."""
     return tuple(
         dict.fromkeys(_UPPER.sub(lambda upper: upper[0].lower(), word) for word in _WORD.findall(text))
     )
@@ -83,8 +84,7 @@ async def newest_logs(
 async def newest_places(
     store: ColumnStore, environment_id: str, within: TimeRange, filters: LogFilter, limit: int
 ) -> list[LogPlace]:
-    """Return the places of the newest records, at most `limit`, without reading the records. Raises
-    `StorageUnavailable`."""
+    """Return the places of at most `limit` newest records, without reading the records. Raises `StorageUnavailable`."""
     parameters = {
         **_shared_parameters(environment_id, filters, (within.end - 1, _MAX_UINT64, _MAX_UINT32)),
         **_range_parameters(within),
@@ -130,7 +130,8 @@ async def following_logs(
 async def _find_page_end(
     store: ColumnStore, within: TimeRange, shared: dict[str, Any], wanted: int
 ) -> LogKey | None:
-    """Return the key of the last of `wanted` records, or of the last one if there are fewer; None if there is none."""
+    """Return the key of the last of `wanted` records, or of the last record if there are fewer; None if there is no
+    record."""
     last = None
     for window in within.newest_windows(has_index=bool(shared["words"])):
         parameters = {

@@ -1,9 +1,10 @@
--- Statements of `logs.py`. Logs are OTLP records, and telemetry events of the type `log`. They are in descending order of
--- time, place in the event log, and content. Indexes on the same expressions find words; `lower` knows ASCII alone.
+-- Statements of `logs.py`. Logs are OTLP records, and telemetry events of the type `log`. They are in descending order
+-- of time, place in the event log, and content. Indexes on the same expressions find words; `lower` only converts
+-- ASCII.
 
 -- name: page_end
--- At which time and place in the event log does a page end, and how many records has it? It reads narrow columns alone.
--- With `lists_places`, also the places of its records.
+-- At which time and place in the event log does a page end, and how many records has it? This statement
+-- reads only narrow columns. With `lists_places` it also returns the places of the records.
 SELECT
     (min((time_ns, offset, log_id)) AS last).1, last.2, last.3, count(),
     groupArrayIf((time_ns, offset, log_id), {lists_places:Bool})

@@ -18,7 +18,7 @@ _DELTA = 1
 
 
 class NameKey(NamedTuple):
-    """The place of a metric in the order of the list: a name may have points in several tables."""
+    """The position of a metric in the order of the list: a name may have points in several tables."""
 
     name: str
     table: str
@@ -26,7 +26,7 @@ class NameKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NamedMetric:
-    """A metric, as its newest points describe it."""
+    """A metric, described by its newest points."""
 
     name: str
     table: str
@@ -67,7 +67,8 @@ async def metric_names(
 ) -> list[NamedMetric]:
     """Return at most `limit` metrics after `after`, in ascending order of their keys.
 
-    Empty texts match every metric: `name` is the whole name, `search` a part in any case. Raises `StorageUnavailable`.
+    `name` is the whole name, `search` a part of it in any case; empty texts match every metric. Raises
+    `StorageUnavailable`.
     """
     after = after or NameKey("", "")
     parameters = {

@@ -34,7 +34,7 @@ _LOOK_BACK_NS = 15 * 60 * SECOND_NS
 
 
 def fitting_aggregations(metric: NamedMetric) -> Sequence[Aggregation]:
-    """Return what can be asked about the metric, the default first."""
+    """Return the aggregations that the metric supports, the default first."""
     return _AGGREGATIONS["counter" if _has_increases(metric) else metric.kind]
 
 
@@ -45,7 +45,7 @@ def _has_increases(metric: NamedMetric) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SeriesRequest:
-    """What is asked about a metric."""
+    """The parameters of a read of a metric."""
 
     within: TimeRange
     step_ms: int
@@ -53,7 +53,7 @@ class SeriesRequest:
     group_by: str = ""
     """`service` or the name of an attribute; empty: one series of all points."""
     groups: int = 10
-    """The most groups that are returned: those with the largest points."""
+    """The maximum number of groups to return: those with the largest points."""
     service: str = ""
     attribute: str = ""
     """Only points with this attribute (if it is not empty) and value."""
@@ -62,8 +62,8 @@ class SeriesRequest:
 
 @dataclass(slots=True)
 class GroupSeries:
-    """The values of one group: time of the step in milliseconds since 1970, and value. Steps without points are left
-    out."""
+    """The values of one group: pairs of the step's time in milliseconds since 1970 and the value. Steps without points
+    are omitted."""
 
     group: str
     points: list[tuple[int, float]] = field(default_factory=list)
@@ -72,8 +72,8 @@ class GroupSeries:
 async def metric_series(
     store: ColumnStore, environment_id: str, metric: NamedMetric, request: SeriesRequest
 ) -> tuple[Sequence[GroupSeries], int]:
-    """Return the series of the groups with the largest points, and how many groups there are. The
-    aggregation must be one of `fitting_aggregations`. Raises `StorageUnavailable`."""
+    """Return the series of the groups with the largest points, and the number of all groups. The aggregation must be
+    one of `fitting_aggregations`. Raises `StorageUnavailable`."""
     source, question, read = _choose(metric, request)
     is_total = question in ("increases", "bucket_quantiles") and not metric.is_delta
     parameters: dict[str, Any] = {
@@ -132,7 +132,8 @@ _Read = Callable[[dict[str, Any]], float | None]
 
 
 def _choose(metric: NamedMetric, request: SeriesRequest) -> tuple[str, str, _Read]:
-    """Return the source of the points, the question about them, and what reads the value from a row of its answer."""
+    """Return the source of the points, the query over them, and a function that reads the value from a row of its
+    result."""
     aggregation = request.aggregation
     quantile = _QUANTILES.get(aggregation)
     if metric.kind in ("histogram", "exponential_histogram", "summary"):
@@ -172,7 +173,7 @@ def _read_total(request: SeriesRequest) -> _Read:
 
 
 def _seconds_of_step(request: SeriesRequest, step: int) -> float:
-    """Return how much of the step is in the range: the first and the last one may be cut."""
+    """Return how many seconds of the step are in the range: the first and the last step may be cut."""
     step_ns = request.step_ms * 1_000_000
     begin = max(request.within.start, step * step_ns)
     end = min(request.within.end, (step + 1) * step_ns)

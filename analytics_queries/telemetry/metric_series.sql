@@ -1,6 +1,6 @@
--- Statements of `metric_series.py`, which it puts together: a question about the grouped points of a source. Points that are no
--- numbers, or say that nothing was recorded (bit 1 of the flags), do not count. Steps are multiples of `step_ms` since 1970, so
--- that all reads have the same.
+-- Statements of `metric_series.py`, which combines them: a query over the grouped points of a source. Points that are
+-- not numbers, or have the flag for no recorded value (bit 1), do not count. Steps are multiples of `step_ms` since
+-- 1970, so that all reads have the same steps.
 
 -- name: number_points
 -- The data points of a gauge or a sum.
@@ -87,7 +87,8 @@ WHERE EnvironmentId = {environment:String} AND MetricName = {name:String}
     AND bitAnd(Flags, 1) = 0;
 
 -- name: event_points
--- The values of telemetry events of the type metric: the member `value` of their payload. A service is a series.
+-- The values of telemetry events of the type metric: the member `value` of their payload. Each
+-- service is a series.
 SELECT
     toString(service) AS service_name,
     if(JSONType(attributes, {group_by:String}) = 'String', JSONExtractString(attributes, {group_by:String}),
@@ -110,11 +111,11 @@ WHERE environment_id = {environment:String} AND type = 'metric' AND name = {name
 SELECT *, '' AS group_name FROM points;
 
 -- name: by_service
--- The points of a service are a group.
+-- Each service is a group.
 SELECT *, substringUTF8(service_name, 1, 255) AS group_name FROM points;
 
 -- name: by_attribute
--- The points with one value of the attribute are a group. Long values that begin alike are one.
+-- Each value of the attribute is a group. Long values with the same beginning are one group.
 SELECT *, substringUTF8(attribute_value, 1, 255) AS group_name FROM points;
 
 -- name: top_groups
@@ -155,9 +156,9 @@ ORDER BY group_name, step
 LIMIT {rows:UInt32};
 
 -- name: increases
--- How much did the series of each group increase in each step? Delta points are increases themselves. A cumulative point has
--- increased by the difference from the point before, which may lie before the range, or by all of its value if the series was
--- reset, or began after `first_ns`.
+-- How much did the series of each group increase in each step? Delta points are increases themselves. A
+-- cumulative point has increased by the difference from the previous point, which may be before the range, or by its
+-- whole value if the series was reset or began after `first_ns`.
 SELECT
     indexOf({groups:Array(String)}, group_name) AS place, step, sum(increase) AS total, sum(other_increase) AS other_total, count() AS points
 FROM

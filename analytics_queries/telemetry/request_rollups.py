@@ -14,7 +14,7 @@ _SQL = read_statements(__file__)
 _MINUTE_S = 60
 _HOUR_S = 3600
 _DAY_S = 86_400
-# The only step of a range that is not divided.
+# The single step of a range that is not divided.
 _ONE_STEP_S = 2**32 - 1
 _TABLES = {"event": "telemetry_events", "span": "otel_traces"}
 
@@ -33,7 +33,7 @@ class RequestStep:
 
     service: str
     step: int
-    """The step begins at so many times its length since 1970."""
+    """Number of the step, in units of its length since 1970."""
     requests: int
     errors: int
     durations: Percentiles
@@ -41,15 +41,16 @@ class RequestStep:
 
 @dataclass(frozen=True, slots=True)
 class RolledUpRange:
-    """A time range as the whole days, the other whole hours and minutes, and the rest of it. Seconds since 1970."""
+    """A time range split into whole days, further whole hours and minutes, and the rest. Times are seconds since
+    1970."""
 
     within: TimeRange
     hours: tuple[int, int]
-    """From the first whole hour to the last one, the days included."""
+    """From the first whole hour to the last one, including the days."""
     minutes: tuple[int, int]
-    """From the first whole minute to the last one, the hours included."""
+    """From the first whole minute to the last one, including the hours."""
     days: tuple[int, int] | None = None
-    """UTC days; None: no whole day."""
+    """UTC days; None without a whole day."""
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -74,7 +75,7 @@ class RolledUpRange:
 
     @property
     def sources(self) -> Sequence[str]:
-        """Return what has to be read: `days`, `hours`, `minutes` and `rows`."""
+        """Return the sources to read: `days`, `hours`, `minutes` and `rows`."""
         (hour, past_hour), (minute, past_minute) = self.hours, self.minutes
         day, past_day = self.days or (past_hour, past_hour)
         found = []
@@ -96,8 +97,8 @@ def _days_between(within: TimeRange) -> range:
 def roll_up(
     within: TimeRange, step_s: int | None, *, has_minutes: bool = True, has_days: bool = False
 ) -> RolledUpRange:
-    """Return the range in whole days, hours, minutes and the rest, as far as steps of this length consist of these.
-    None: one step. `has_minutes`, `has_days`: whether there are rollups by minute and by day."""
+    """Split the range into whole days, hours, minutes and the rest, as far as steps of this length consist of these
+    units (None for a single step). `has_minutes`, `has_days`: rollups by minute and by day exist."""
     minutes = _whole(within, _MINUTE_S if has_minutes else _HOUR_S)
     hours = _whole(within, _HOUR_S)
     whole_days = _whole(within, _DAY_S)
@@ -112,7 +113,8 @@ def roll_up(
 
 
 def _whole(within: TimeRange, unit_s: int) -> tuple[int, int]:
-    """Return the first and the last boundary of whole units in the range; both are its end if there is none."""
+    """Return the first and the last boundary of whole units in the range; both are the range's end if it has no
+    boundary."""
     begin = -(-within.start // (unit_s * SECOND_NS)) * unit_s
     end = within.end // (unit_s * SECOND_NS) * unit_s
     if begin < end:
@@ -134,8 +136,8 @@ async def request_steps(
 ) -> Sequence[RequestStep]:
     """Return the requests of each service and step, in the order of services and steps.
 
-    Steps without requests are left out. `step_s`: the length of steps; None: one. `services`: only these, if there are
-    any; `after`: only services after this one. Raises `StorageUnavailable`.
+    Steps without requests are omitted. `step_s`: the length of steps; None for a single step. `services`: only these
+    services, unless empty. `after`: only services after this one. Raises `StorageUnavailable`.
     """
     parameters = {
         "services": list(services),
@@ -154,8 +156,8 @@ async def request_steps(
 async def request_series(
     store: ColumnStore, environment_id: str, within: TimeRange, *, service: str, step_s: int, limit: int
 ) -> tuple[RequestStep | None, Sequence[RequestStep]]:
-    """Return the requests of a service in the whole range, None if there are none, and in each step that has any: up to
-    `limit`. Raises `StorageUnavailable`."""
+    """Return the requests of a service in the whole range (None if there are none), and in up to `limit` steps that
+    have requests. Raises `StorageUnavailable`."""
     # One more row: the whole range.
     parameters = {"services": [service], "limit": limit + 1}
     rows = await _ask(store, environment_id, within, step_s, "series", parameters)
@@ -196,10 +198,10 @@ def find_rollup(what: str, signal: str, unit: str) -> Rollup | None:
 
 
 def have_days(what: str, direct: frozenset[Rollup]) -> bool:
-    """Whether the daily rollups of `requests` or `calls` can be read directly."""
+    """Return True if the daily rollups of `requests` or `calls` can be read directly."""
     return all(find_rollup(what, signal, "days") in direct for signal in _TABLES)
 
 
 def finite(value: float) -> float | None:
-    """Return the value, or None if it is no number: a percentile of no durations."""
+    """Return the value, or None if it is not a number: the percentile of no durations."""
     return value if math.isfinite(value) else None

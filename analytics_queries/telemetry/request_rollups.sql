@@ -123,7 +123,7 @@ ORDER BY service, step
 LIMIT {limit:UInt32};
 
 -- name: counts
--- The same without durations, which are the most of the work.
+-- The same without durations, which cost the most.
 SELECT service, step, sum(requests) AS all_requests, sum(errors) AS all_errors, [nan, nan, nan] AS percentiles
 FROM sources
 WHERE length(service) <= 255 AND (NOT {has_after:Bool} OR service > {after:String})

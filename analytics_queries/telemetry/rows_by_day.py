@@ -25,7 +25,7 @@ class DayOfEnvironment(NamedTuple):
 async def rows_by_day(
     store: ColumnStore, environment_ids: Sequence[str], since: date
 ) -> Mapping[DayOfEnvironment, int]:
-    """Return the number of stored rows since the day `since`. Days without any are left out.
+    """Return the number of stored rows by day since the day `since`, without empty days.
 
     Rows whose retention has ended do not count. Raises `StorageUnavailable`.
     """

@@ -33,7 +33,7 @@ async def service_figures(
 async def service_trends(
     store: ColumnStore, environment_id: str, within: TimeRange, services: Sequence[str], step_s: int
 ) -> Mapping[str, Sequence[RequestStep]]:
-    """Return requests and errors of these services in each step that has any. Raises `StorageUnavailable`."""
+    """Return requests and errors of these services in each step that has requests. Raises `StorageUnavailable`."""
     if not services:
         return {}
     steps = len(services) * (int(within.seconds) // step_s + 2)

@@ -48,7 +48,7 @@ async def slowest_calls(
     sort: CallSort = "time",
     limit: int,
 ) -> tuple[Sequence[CallFigures], int]:
-    """Return at most `limit` calls in the order of `sort`, the largest first, and how many there are.
+    """Return at most `limit` calls in the order of `sort`, the largest first, and the number of all calls.
 
     Queries are telemetry events of that type and spans of the kind Client with the attribute `db.system.name` or
     `db.system`; the others are telemetry events of the types request and job, and spans of the kinds Server and
@@ -68,7 +68,7 @@ async def slowest_calls(
     }
     durations: Mapping[CallKey, Percentiles]
     if units == ["rows"]:
-        # Only raw rows: they are read once, with the percentiles.
+        # The range has only raw rows: read them once, together with the percentiles.
         asked = {**parameters, "calls": []}
         rows = (await _ask(store, units, "top_calls_with_percentiles", asked, suffix="_durations")).rows
         keys = [CallKey(*row[:3]) for row in rows]
@@ -92,8 +92,8 @@ async def _read_durations(
     keys: Sequence[CallKey],
     parameters: Mapping[str, Any],
 ) -> Mapping[CallKey, Percentiles]:
-    """Return the percentiles of these calls. They are read for few calls alone, and only from what reported them, since
-    they are the most of the work."""
+    """Return the percentiles of these calls. They cost the most, so they are read only for few calls and only from the
+    sources that have these calls."""
     if not keys:
         return {}
     asked = {**parameters, "calls": [(key.service, key.name) for key in keys]}

@@ -251,7 +251,8 @@ WHERE EnvironmentId = {environment:String} AND SpanKind IN {kinds:Array(String)}
 GROUP BY service_name, kind, call_name;
 
 -- name: top_calls
--- Which calls took the most time, failed most often or were made most often, how many are there, and what reported them?
+-- Which calls took the most time, failed most often or were made most often, how many calls are there,
+-- and which sources have them?
 SELECT
     service_name, kind, call_name, sum(calls) AS all_calls, sum(errors) AS all_errors, sum(total_ms) AS all_ms,
     count() OVER () AS found, groupUniqArray(signal) AS signals

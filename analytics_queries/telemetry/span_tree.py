@@ -30,7 +30,7 @@ def span_tree(spans: Sequence[tuple[str, str]]) -> list[PlacedSpan]:
             children.setdefault(parent, []).append(place)
     placed: list[PlacedSpan] = []
     seen = [False] * len(spans)
-    # Spans that no root leads to are in a cycle, or below one.
+    # Spans that are not reachable from a root are in a cycle, or below one.
     for root in (*roots, *range(len(spans))):
         waiting = [] if seen[root] else [(root, 0)]
         while waiting:

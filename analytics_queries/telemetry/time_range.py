@@ -1,4 +1,4 @@
-"""The time range of a read, and the windows in which the newest rows of it are looked for."""
+"""The time range of a read, and the windows in which its newest rows are searched."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 SECOND_NS = 1_000_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-# Rows are not in the order of time: a query sorts all that its window holds. The first window fills most pages: it
-# has the last 15 minutes, since lists look 10 minutes ahead.
+# Rows are not stored in the order of time, so a query sorts all rows of its window. The first window fills most pages.
+# It has the last 15 minutes, because lists also include the next 10 minutes.
 _WINDOWS_NS = tuple(seconds * SECOND_NS for seconds in (25 * 60, 4 * 3600, 2 * 86_400))
 
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """Times from `start` up to `end`, without it: nanoseconds since 1970."""
+    """Times from `start` (inclusive) to `end` (exclusive), in nanoseconds since 1970."""
 
     start: int
     end: int
@@ -26,8 +26,8 @@ class TimeRange:
     def newest_windows(self, *, has_index: bool = False) -> Iterator["TimeRange"]:
         """Yield consecutive parts of the range, the newest first; each is longer than the one before.
 
-        All of them begin at a whole second, except for the last one. `has_index`: rows are found by an index, so that
-        fewer windows suffice.
+        Each begins at a whole second, except for the last one. `has_index`: an index finds the rows, so fewer windows
+        suffice.
         """
         end = self.end
         for width in _WINDOWS_NS[::2] if has_index else _WINDOWS_NS:
@@ -58,6 +58,6 @@ def from_nanoseconds(nanoseconds: int) -> datetime:
 
 
 def microseconds_from(nanoseconds: int) -> int:
-    """Return the first microsecond since 1970 that is not before this time: a row of a column in microseconds is before
-    both or before none of them."""
+    """Return the first microsecond since 1970 that is not before this time. A time in microseconds is before the result
+    exactly if it is before this time."""
     return -(-nanoseconds // 1000)

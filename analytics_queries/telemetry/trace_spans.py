@@ -9,7 +9,7 @@ from storage_backends.column_store.interface import ColumnStore
 _SQL = read_limited_sql(__file__)
 _LONGEST_JSON = 4096
 """Bytes of the attributes of each span, and of each of its events."""
-# A trace of 5,000 spans must stay an answer that a browser can show.
+# The response for a trace of 5,000 spans must stay small enough for a browser.
 _LONGEST_TRACE = 8 * 1024 * 1024
 _MAX_EVENTS = 20
 

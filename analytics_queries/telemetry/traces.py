@@ -10,24 +10,24 @@ from analytics_queries.telemetry.time_range import SECOND_NS, TimeRange
 from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_statements(__file__)
-# A trace has a row for each insert that had some of its spans.
+# The table of trace times has a row for each insert with spans of a trace.
 _ROWS_PER_TRACE = 4
 _NEWEST_SECONDS = 2 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class TraceFilter:
-    """Traces with a span that meets all of it. Empty texts match every span."""
+    """Selects traces with a span that meets all conditions. Empty texts match every span."""
 
     service: str = ""
     name: str = ""
     only_errors: bool = False
     least_ns: int = 0
-    """The least duration of the span."""
+    """The minimum duration of the span."""
 
 
 class TraceKey(NamedTuple):
-    """The place of a trace in the order of the list."""
+    """The position of a trace in the order of the list."""
 
     started_ns: int
     trace_id: str
@@ -59,7 +59,7 @@ async def newest_traces(
         page = await _without_earlier(store, environment_id, window, rows)
         found += page
         if len(page) < len(rows) == wanted:
-            # Few traces are so long that this is necessary. As many pages as they fill would be slower.
+            # Few traces are long enough for this extra query, and reading more pages because of them would be slower.
             after = TraceKey(rows[-1]["started_ns"], rows[-1]["trace_id"])
             wanted = limit - len(found)
             found += await _read_window(
@@ -73,7 +73,8 @@ async def newest_traces(
 async def _find_first_start(
     store: ColumnStore, environment_id: str, within: TimeRange, limit: int
 ) -> int | None:
-    """Return the second in which a window begins that has probably `limit` traces, or None: too few began lately."""
+    """Return the start, a whole second, of a window that probably has `limit` traces; None if too few traces began
+    lately."""
     end_s = -(-within.end // SECOND_NS)
     parameters = {
         "environment": environment_id,
@@ -127,8 +128,8 @@ async def _read_window(
 async def _without_earlier(
     store: ColumnStore, environment_id: str, window: TimeRange, rows: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the traces that began in the window. Others have only later spans in it, which do not begin with the root
-    span."""
+    """Return the traces that began in the window. Other traces have only later spans in the window, not the first
+    one."""
     doubtful = [row["trace_id"] for row in rows if not row["begins_with_root"]]
     if not doubtful:
         return list(rows)

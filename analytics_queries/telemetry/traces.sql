@@ -1,8 +1,8 @@
 -- Statements of `traces.py`. A trace began when its first span did.
 
 -- name: first_start
--- In which second did the trace begin before which, of those in this range, so many rows are newer? No row: there are fewer. It
--- reads the projection `by_start` from its end.
+-- In which second does a window begin that has this many rows of the range? Returns no row if the
+-- range has fewer. Reads the projection `by_start` from its end.
 SELECT toUnixTimestamp(Start) AS start_s
 FROM pharos.otel_traces_trace_id_ts
 WHERE EnvironmentId = {environment:String}
@@ -11,9 +11,9 @@ ORDER BY Start DESC
 LIMIT 1 OFFSET {rows_before:UInt32};
 
 -- name: page
--- Which traces have their first span of this window in it, the newest first, after this one? Their other spans are read up to
--- the last one of any of them, of a day at most. With a filter, one of the spans meets all of it. With `without_earlier`, traces
--- are left out that began on the day before, as `started_before` finds them.
+-- Which traces begin in this window, the newest first, after this one? Their other spans are read up to the
+-- last span of any of them, at most a day. With a filter, one of the spans meets all conditions. With
+-- `without_earlier`, traces that began on the day before are omitted, as `started_before` finds them.
 WITH
     (
         SELECT toUnixTimestamp(max(End)) + 1

@@ -1,1 +1,1 @@
-"""Questions about visits of a site that conditions select, in any period. They read the rollups of `visits/`."""
+"""Queries over visits of a site in any period, selected by conditions. They read the rollups of `visits/`."""

@@ -1,4 +1,4 @@
-"""Which visits an analysis is about: conditions on what a visit is known by."""
+"""Conditions that select the visits of an analysis."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,8 @@ Dimension = Literal[
     "os",
     "event",
 ]
-"""`page`: a page that the visit viewed; `event`: an event that it sent on the day; the others are the visit's own."""
+"""`page`: a page that the visit viewed; `event`: an event that it sent on the day; all others: properties of the
+visit."""
 Operator = Literal["is", "is_not", "contains", "contains_not"]
 
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
@@ -24,8 +25,8 @@ DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A visit has one of the values (`is`) or none of them (`is_not`), or a value with one of the texts in it, in any
-    case (`contains`), or none (`contains_not`)."""
+    """The visit has one of the values (`is`), none of them (`is_not`), a value that contains one of the texts in any
+    case (`contains`), or no such value (`contains_not`)."""
 
     operator: Operator
     dimension: Dimension
@@ -54,7 +55,7 @@ _CLAUSES: Mapping[str, tuple[str, str]] = {
 def filter_visits(sql: str, conditions: Sequence[Condition]) -> str:
     """Replace `{conditions}` in the query with the SQL of these conditions.
 
-    Dimensions without a condition are left out: the engine would spend time on planning them.
+    Dimensions without a condition are omitted, because the engine would spend time on planning them.
     """
     clauses = [_clause(each) for each in conditions if each.values]
     return sql.replace("{conditions}", " AND ".join(clauses) or "true")

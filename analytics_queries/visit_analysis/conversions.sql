@@ -20,7 +20,7 @@ WITH
         FROM stored
         WHERE {conditions}
     ),
-    -- Visits with a conversion of any goal. Without goals the engine knows that there are none, and reads no column.
+    -- Visits with a conversion of any goal. Without goals the engine sees that there are none, and reads no column.
     converted AS
     (
         SELECT visitor, is_single, pages, page_views, actions

@@ -10,11 +10,11 @@ from storage_backends.column_store.interface import ColumnStore
 _SQL = read_limited_sql(__file__)
 
 PRESENT = timedelta(minutes=5)
-"""A visitor is on a site for so long after an event."""
+"""How long a visitor counts as present on a site after an event."""
 
 
 async def current_visitors(store: ColumnStore, site_ids: Sequence[int], now: datetime) -> Mapping[int, int]:
-    """Return the visitors with an event in the last 5 minutes by site; sites without any are left out. Raises
+    """Return the number of visitors with an event in the last 5 minutes by site, without empty sites. Raises
     `StorageUnavailable`."""
     since = now - PRESENT
     parameters = {"site_ids": list(site_ids), "since": since.date(), "since_ms": to_epoch_ms(since)}

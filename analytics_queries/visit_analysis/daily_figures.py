@@ -13,14 +13,14 @@ from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_statements
 
 _SQL = read_statements(__file__)
-# No rollup is this old.
+# A date before every rollup: no day is cut.
 _NO_DAY = date(1970, 1, 1)
 
 
 async def daily_figures(
     store: ColumnStore, request: AnalysisRequest, period: Period, runs: Mapping[date, int]
 ) -> Mapping[date, Figures]:
-    """Return the figures by day; the last day counts up to `period.end`. Days without visits are left out. Raises
+    """Return the figures by day; the last day counts up to `period.end`. Days without visits are omitted. Raises
     `StorageUnavailable`."""
     stored: Mapping[date, Figures] = {}
     if not request.conditions:
@@ -29,7 +29,7 @@ async def daily_figures(
     others = {day: run for day, run in runs.items() if day in period.days and day not in stored}
     if not others:
         return stored
-    # The rollup of today ends at `now`, so that it needs no cut. The last day of a comparison period does.
+    # The rollup of today ends at `now`, so it needs no cut. The last day of a comparison period needs one.
     cut = _NO_DAY if request.now is not None and period.end >= request.now else period.last
     parts = [
         name for name, any_day in (("uncut_days", set(others) - {cut}), ("cut_day", cut in others)) if any_day

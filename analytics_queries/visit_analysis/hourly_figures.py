@@ -16,7 +16,7 @@ _SQL = read_limited_sql(__file__)
 async def hourly_figures(
     store: ColumnStore, request: AnalysisRequest, period: Period, runs: Mapping[date, int]
 ) -> Mapping[int, Figures]:
-    """Return the figures, without conversions, by hours since the period began; empty hours are left out. Raises
+    """Return the figures, without conversions, by hours since the period began, without empty hours. Raises
     `StorageUnavailable`."""
     rows = (
         await query_limited(store, filter_visits(_SQL, request.conditions), request.parameters(period, runs))

@@ -1,4 +1,4 @@
-"""The rollups of a site, checked once for the several requests that a page sends together."""
+"""Rollups of a site, checked once for all requests that a page sends at the same time."""
 
 import time
 from collections import OrderedDict
@@ -29,7 +29,7 @@ class _Remembered:
 
 
 class RecentRollups:
-    """Remembers for 5 s which rollups of a site are current."""
+    """Caches for 5 s which rollups of a site are current."""
 
     def __init__(self) -> None:
         self._remembered: OrderedDict[tuple[int, str], _Remembered] = OrderedDict()

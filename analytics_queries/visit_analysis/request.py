@@ -1,4 +1,4 @@
-"""What an analysis of a site's visits is about."""
+"""The parameters of an analysis of a site's visits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from analytics_queries.visits.report_request import Goals
 from pipeline_contracts.times import to_epoch_ms
 
 _DAY = timedelta(days=1)
-# Another request may have stored the rollup of today as that of a day that is over, just after midnight, while this one
-# waited: for less than a minute.
+# Just after midnight, another request may store the rollup as that of a past day while this request waits, which it
+# does for less than a minute.
 _MARGIN = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
 class AnalysisRequest:
-    """A site, and the visits that count."""
+    """A site and the visits to analyse."""
 
     site_id: int
     timezone: str
@@ -26,21 +26,21 @@ class AnalysisRequest:
     goal_events: Sequence[str] = ()
     goal_paths: Sequence[str] = ()
     now: datetime | None = None
-    """The time of the request, unless rollups may have later events. If no day of the period has ended, `visit_days` is
-    not read. None: both tables are read."""
+    """The time of the request; None if rollups may have later events. With a time, `visit_days` is not read if no day
+    of the period has ended. With None, both tables are read."""
 
     @property
     def goals(self) -> Goals:
-        """What counts as a conversion."""
+        """The goals: events and paths that count as a conversion."""
         return Goals(tuple(self.goal_events), tuple(self.goal_paths))
 
     def parameters(self, period: Period, runs: Mapping[date, int]) -> dict[str, Any]:
-        """Return the SQL parameters for reading the rollups of those days of a period that `runs` has."""
+        """Return the SQL parameters for reading the rollups of the days of a period that are in `runs`."""
         days = [day for day in period.days if day in runs]
         return {
             **condition_parameters(self.conditions),
             "site_id": self.site_id,
-            # Also tell the engine where the runs lie, so that it reads no other days.
+            # Give the engine the days of the runs, so that it reads no other days.
             "first": days[0] if days else period.first,
             "last": period.last,
             "runs": [runs[day] for day in days],

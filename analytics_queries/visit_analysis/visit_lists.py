@@ -49,7 +49,7 @@ _ACTIONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class EntriesOfList:
-    """The first entries of a list, the most visitors first, and how many it has."""
+    """The first entries of a list, the most visitors first, and the number of all its entries."""
 
     entries: Sequence[Entry]
     total: int

@@ -27,7 +27,7 @@ def days_between(first: date, last: date) -> list[date]:
 
 
 def utc_days_of(days: Iterable[date], timezone: str, margin: timedelta = timedelta()) -> list[date]:
-    """Return the days in UTC that these days lie on, sorted; `margin` is added before and after each day."""
+    """Return the UTC days that overlap these days, sorted; `margin` is added before and after each day."""
     found: set[date] = set()
     for day in days:
         begin = start_of_day(day, timezone) - margin
@@ -37,7 +37,7 @@ def utc_days_of(days: Iterable[date], timezone: str, margin: timedelta = timedel
 
 
 def utc_days_around(days: Iterable[date], timezone: str) -> list[date]:
-    """Return the days in UTC on which events of visits that touch these days may lie, sorted."""
+    """Return the UTC days that may have events of visits of these days, sorted."""
     return utc_days_of(days, timezone, _VISIT)
 
 
@@ -76,6 +76,6 @@ def previous_period(current: Period, timezone: str) -> Period:
 
 
 def whole_days(period: Period, timezone: str) -> Sequence[date]:
-    """Return the days of a period without the last one if it is cut, as that of today is."""
+    """Return the days of a period, without the last one if it is cut (as today is)."""
     is_cut = period.end < start_of_day(period.last + _DAY, timezone)
     return period.days[:-1] if is_cut else period.days

@@ -25,11 +25,11 @@ class StaleRollup:
     near: int
     """Events that may change the rollup, counted exactly."""
     far: int
-    """The same, counted by whole days in UTC."""
+    """The same events, counted by whole UTC days."""
     is_open: bool
     """The day has not ended."""
     previous: int = 0
-    """The run that is stale. Its rows are there for an hour at least. 0: none."""
+    """The stale run, whose rows still exist for at least an hour; 0 if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class DailyRollups:
     """Current runs by day; days without events have none."""
     stale: Sequence[StaleRollup]
     open_days: Collection[date] = ()
-    """Days whose rollups are in the table of days that are not over, or will be."""
+    """Days whose rollups are, or will be, in the table of unfinished days."""
 
 
 async def check_rollups(
@@ -77,7 +77,8 @@ async def check_rollups(
     for day in days:
         far = sum(counts["far", utc_day] for utc_day in utc_days_around([day], timezone))
         begin = begins.get(day)
-        # Exact for the day itself, by whole days for the two before: its visits may have begun there.
+        # Counted exactly for the day itself, and by whole days for the two days before, where its visits may have
+        # begun.
         exact = (
             0 if begin is None else counts["near", day] + sum(counts["far", begin - n * _DAY] for n in (1, 2))
         )

@@ -1,4 +1,4 @@
-"""The two tables of daily rollups: of days that are over, and of the day that is not."""
+"""The two tables of daily rollups: one of past days, one of the unfinished day."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -21,16 +21,16 @@ class Runs:
 
     by_day: Mapping[date, int]
     open_days: Collection[date]
-    """Days whose rollups are in the table of days that are not over."""
+    """Days whose rollups are in the table of unfinished days."""
 
     def of(self, days: Iterable[date]) -> "Runs":
-        """Return the runs of those of the days that have one."""
+        """Return the runs of the given days, without days that have none."""
         return Runs({day: self.by_day[day] for day in days if day in self.by_day}, self.open_days)
 
 
 def select_visits(runs: Runs, columns: str = _ALL_COLUMNS) -> str:
-    """Return a query of the visits of these runs. It names only tables that have some: the engine would plan to read
-    the other one."""
+    """Return a query for the visits of these runs. It names only tables with rows, because the engine would plan to
+    read the other table as well."""
     are_open = {day in runs.open_days for day in runs.by_day} or {True}
     tables = [
         name for name, is_open in (("visit_days", False), ("open_visit_days", True)) if is_open in are_open

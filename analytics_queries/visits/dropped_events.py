@@ -11,7 +11,7 @@ _SQL = read_sql(__file__)
 
 
 async def dropped_events(store: ColumnStore, site_id: int, since: datetime) -> Mapping[str, int]:
-    """Return the number of events received since `since` by reason (`bot`, `opted_out`, …), the largest first. They
-    are kept for 90 days. Raises `StorageUnavailable`."""
+    """Return the number of dropped events received since `since` by reason (`bot`, `opted_out`, …), the largest first.
+    These counts are kept for 90 days. Raises `StorageUnavailable`."""
     rows = (await store.query(_SQL, {"site_id": site_id, "since_ms": to_epoch_ms(since)})).rows
     return {reason: int(events) for reason, events in rows}

@@ -15,7 +15,7 @@ _SQL = read_sql(__file__)
 async def hours_of_day(
     store: ColumnStore, request: ReportRequest, today: Period, runs: Runs
 ) -> Mapping[int, tuple[int, int, int]]:
-    """Return (page views, visitors, visits) by hours since the start of the day; empty hours are left out. Raises
+    """Return (page views, visitors, visits) by hours since the start of the day, without empty hours. Raises
     `StorageUnavailable`."""
     parameters = {
         **request.parameters(today, runs.by_day),

@@ -14,7 +14,7 @@ _EVER = date(1970, 1, 1)
 
 
 async def last_events(store: ColumnStore, site_ids: Sequence[int], now: datetime) -> Mapping[int, datetime]:
-    """Return the times by site ID; sites without events are left out. Raises `StorageUnavailable`."""
+    """Return the times by site ID, without sites that have no events. Raises `StorageUnavailable`."""
     found: dict[int, datetime] = {}
     for since in (*((now - _DAY * days).date() for days in _RECENT_DAYS), _EVER):
         missing = [site_id for site_id in site_ids if site_id not in found]

@@ -22,7 +22,7 @@ class DayOfSite(NamedTuple):
 async def pageviews_by_day(
     store: ColumnStore, site_ids: Sequence[int], since: date
 ) -> Mapping[DayOfSite, int]:
-    """Return the number of page views by the day of the view since `since`. Days without any are left out.
+    """Return the number of page views by day of the view since `since`, without empty days.
 
     Raises `StorageUnavailable`.
     """

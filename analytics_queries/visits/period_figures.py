@@ -22,7 +22,8 @@ class Figures:
     visits: int = 0
     bounces: int = 0
     judged: int = 0
-    """Visits that count for bounces and duration: with a filter on the path, those that entered on it."""
+    """Visits that count for bounces and duration. With a filter on the path, these are the visits that entered on that
+    path."""
     duration_ms: int = 0
     """The sum over the judged visits."""
     converted: int = 0
@@ -41,7 +42,7 @@ class Figures:
 
 
 async def period_figures(store: ColumnStore, request: ReportRequest, period: Period, runs: Runs) -> Figures:
-    """Return the figures of those days of the period that `runs` has; its last day counts up to `period.end`. Raises
+    """Return the figures of the days of the period that are in `runs`; the last day counts up to `period.end`. Raises
     `StorageUnavailable`."""
     chosen = runs.of(period.days)
     parts = []

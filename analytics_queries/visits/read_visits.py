@@ -1,4 +1,4 @@
-"""What is there to report of a site's visits in a period, and of those in the period before?"""
+"""What are the figures and lists of a site's visits in a period, and its figures in the previous period?"""
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
@@ -38,9 +38,10 @@ async def read_filtered_visits(
     runs: Runs,
     refreshing: Refreshing,
 ) -> tuple[Runs, FoundRows, Figures]:
-    """Return all runs, what is there of the visits that the filters keep, and their figures in the previous period.
+    """Return all runs, the rows for the visits that match the filters, and the figures of such visits in the previous
+    period.
 
-    `runs` has the days that are over; `refreshing` returns the runs of all days. Raises `StorageUnavailable`.
+    `runs` has the past days; `refreshing` returns the runs of all days. Raises `StorageUnavailable`.
     """
     found = FoundRows()
 
@@ -66,9 +67,9 @@ async def read_all_visits(
     runs: Runs,
     refreshing: Refreshing,
 ) -> tuple[Runs, FoundRows, Figures]:
-    """Return the same of all visits. The figures and lists of days that are over are stored.
+    """Return the same for all visits. The figures and lists of past days are stored.
 
-    Several short queries, two at a time: the engine plans a query on one core, and most of them need not wait for
+    Runs several short queries, two at a time: the engine plans a query on one core, and most of them need not wait for
     `refreshing`.
     """
     found = FoundRows()
@@ -111,7 +112,7 @@ async def _read_finished_days(
     runs: Runs,
     found: FoundRows,
 ) -> tuple[Mapping[date, Figures], Figures]:
-    """Add the stored days of the current period to `found`; return what is stored, and the figures of the previous
+    """Add the stored days of the current period to `found`; return the stored days and the figures of the previous
     period."""
     site_id, goals = request.site_id, request.goals
     days = [*whole_days(previous, request.timezone), *whole_days(current, request.timezone)]
@@ -147,7 +148,8 @@ def _name_visits(name: str, runs: Runs, *columns: str) -> str:
 
 
 def _goal_parts(request: ReportRequest, converted: str) -> list[str]:
-    """Return the parts that count conversions of visits; `converted` names those that have some at least."""
+    """Return the parts of the query that count conversions; `converted` is the part with all visits that have a
+    conversion."""
     goals = request.goals
     names = [
         name for name, any_goal in (("event_goals", goals.events), ("path_goals", goals.paths)) if any_goal
@@ -156,7 +158,7 @@ def _goal_parts(request: ReportRequest, converted: str) -> list[str]:
 
 
 async def _run_both(first: Coroutine[Any, Any, A], second: Coroutine[Any, Any, B]) -> tuple[A, B]:
-    """Run both, and return only when both have ended, also if one fails: the next report may start then."""
+    """Run both, and return only when both have ended, even if one fails, because then the next report may start."""
     tasks = asyncio.create_task(first), asyncio.create_task(second)
     try:
         return await asyncio.gather(*tasks)

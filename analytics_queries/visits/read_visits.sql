@@ -1,6 +1,6 @@
--- Parts of the queries of `read_visits.py`, which joins them: what is there to report of a site's visits from `first` to `last`?
--- Common table expressions, and members of a UNION ALL. These return rows of four kinds, all with visitors, that is pairs of a
--- visit's visitor and a day (which `visitor` stands for):
+-- Parts of the queries of `read_visits.py`, which joins them: what are the figures and lists of a site's visits from
+-- `first` to `last`? Common table expressions, and members of a UNION ALL. These return rows of four kinds, all with
+-- visitors, that is pairs of a visit's visitor and a day (which `visitor` stands for):
 --   day        name: the day; numbers: page views, visits, bounces, visits judged for bounce and duration, sum of their
 --              durations (ms), visitors with a conversion
 --   a list's   name: its entry; numbers: page views, visits or events

@@ -1,4 +1,4 @@
-"""Computes and stores daily rollups: of finished days for good, of unfinished days until new events arrive."""
+"""Computes and stores daily rollups: for past days permanently, for unfinished days until new events arrive."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,8 +26,8 @@ async def refresh_rollups(
 ) -> Mapping[date, int]:
     """Return the current runs of `days` with all events before `now`; stale rollups are computed first.
 
-    Several processes may refresh the same days at once, and stop anywhere: readers read one run of each day. Raises
-    `StorageUnavailable`.
+    Several processes may refresh the same days at once and may stop at any point, because readers read one run of each
+    day. Raises `StorageUnavailable`.
     """
     rollups = await check_rollups(store, site_id, timezone, days, now)
     return await refresh_stale_rollups(store, site_id, timezone, rollups, now)
@@ -36,9 +36,9 @@ async def refresh_rollups(
 async def refresh_stale_rollups(
     store: ColumnStore, site_id: int, timezone: str, rollups: DailyRollups, now: datetime
 ) -> Mapping[date, int]:
-    """Compute the stale ones of rollups that were checked before; return the current runs of all of them.
+    """Compute the stale rollups among those that were checked before; return the current runs of all of them.
 
-    A request that has used up its time (`share_time`) gets `StorageUnavailable`; finished parts stay.
+    A request that has used up its time (`share_time`) gets `StorageUnavailable`; finished parts stay stored.
     """
     runs = dict(rollups.runs)
     for part in _parts(rollups):
@@ -82,7 +82,7 @@ async def _insert_finished_days(
 
 
 def _parts(rollups: DailyRollups) -> Iterator[list[StaleRollup]]:
-    """Yield the stale rollups in parts, each for one statement. A day that is not over is alone."""
+    """Yield the stale rollups in parts, each for one statement. An unfinished day has a part of its own."""
     part: list[StaleRollup] = []
     events = 0
     for rollup in rollups.stale:

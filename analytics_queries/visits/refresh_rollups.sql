@@ -198,7 +198,7 @@ FROM
 );
 
 -- name: insert_marks
--- Name the runs of these days, with the numbers of events that they were computed from.
+-- Record the runs of these days, with the numbers of events from which they were computed.
 INSERT INTO pharos.told_days (site_id, timezone, day, run, near_events, far_events, is_open, told_at)
 SELECT
     {site_id:UInt64}, {timezone:String}, rollup.1, {run:UInt64} + rollup.2, rollup.3, rollup.4, {is_open:Bool}, now64(3)

@@ -1,4 +1,4 @@
-"""Computes the rollup of a day that is not over: only visits whose events have changed since the previous run."""
+"""Computes the rollup of an unfinished day: only visits whose events have changed since the previous run."""
 
 from datetime import datetime
 
@@ -18,8 +18,8 @@ async def insert_visits_of_today(
 ) -> None:
     """Store the visits of the day with all events before `now` under the run `run`.
 
-    With a previous run, visits without new events are copied from there: it has counted the events of each visit. Other
-    processes may do the same at once, under other runs. Raises `StorageUnavailable`.
+    With a previous run, visits without new events are copied from it: its rows contain the number of events of each
+    visit. Other processes may do the same at once, under other runs. Raises `StorageUnavailable`.
     """
     sql = _SQL["insert_visits"]
     if rollup.previous:

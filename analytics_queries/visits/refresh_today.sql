@@ -1,9 +1,9 @@
 -- Statements of `refresh_today.py`.
 
 -- name: insert_visits
--- What were a site's visits on the day `day`, which is not over? A row for each visit with an event of the day before `now_ms`, as
--- `refresh_rollups.sql` makes them for days that are over. The module inserts which visits to compute: `all_visits`, or
--- `changed_visits` together with the rows of the others.
+-- What were a site's visits on the unfinished day `day`? Returns a row for each visit with an event
+-- of the day before `now_ms`, like `refresh_rollups.sql` for past days. The module inserts which visits to compute:
+-- `all_visits`, or `changed_visits` together with the rows of the others.
 INSERT INTO pharos.open_visit_days
 (
     site_id, day, run, visit_id, visitor, is_single, present_at, is_present, is_start, started_at, duration_ms, is_bounce,
@@ -99,9 +99,10 @@ WHERE site_id = {site_id:UInt64} AND day IN {own_days:Array(Date)} AND toDate(oc
     AND occurred_at < fromUnixTimestamp64Milli({now_ms:Int64}, 'UTC');
 
 -- name: changed
--- Which visits have other numbers of events than their rows of the run `previous`, or no row? Rows of `pageviews` are only ever
--- added, and count from a time on, so equal numbers are those of the same events. Visits without presence have no row. The module
--- inserts `all_visits` as `own_visits`: other visits of the days around have no row that could be stale.
+-- Which visits have other numbers of events than their rows of the run `previous`, or no row? Rows of
+-- `pageviews` are only ever added, and count from a certain time on, so equal numbers mean the same events. Visits
+-- without presence have no row. The module inserts `all_visits` as `own_visits`: other visits of the days around have
+-- no row that could be stale.
 WITH changed AS MATERIALIZED
 (
     SELECT visit_id

@@ -1,4 +1,4 @@
-"""What a report on a site's visits covers."""
+"""The parameters of a report on a site's visits."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -25,7 +25,7 @@ class VisitFilters:
 
 @dataclass(frozen=True, slots=True)
 class Goals:
-    """What counts as a conversion: events of these names, page views of these paths."""
+    """Defines conversions: events with these names, and page views of these paths."""
 
     events: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
@@ -42,12 +42,12 @@ class ReportRequest:
     now: datetime
 
     def parameters(self, period: Period, runs: Mapping[date, int]) -> dict[str, Any]:
-        """Return the SQL parameters for reading the rollups of those days of a period that `runs` has."""
+        """Return the SQL parameters for reading the rollups of the days of a period that are in `runs`."""
         days = [day for day in period.days if day in runs]
         return {
             **self.filters.parameters(),
             "site_id": self.site_id,
-            # Also tell the engine where the runs lie, so that it reads no other days.
+            # Give the engine the days of the runs, so that it reads no other days.
             "first": days[0] if days else period.first,
             "last": period.last,
             "runs": [runs[day] for day in days],

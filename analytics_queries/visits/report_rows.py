@@ -1,4 +1,4 @@
-"""Rows of a report's queries, collected by what they count."""
+"""Collects the rows of a report's queries by their kind."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from analytics_queries.visits.period_figures import Figures
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of a list: its visitors, and how many page views, visits or events."""
+    """An entry of a list: its visitors, and the number of page views, visits or events."""
 
     name: str
     visitors: int
@@ -20,7 +20,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Conversions:
-    """How often a goal was reached, by how many visitors, and the revenue."""
+    """The number of conversions of a goal, their visitors and their revenue."""
 
     number: int = 0
     visitors: int = 0
@@ -46,7 +46,7 @@ class Speed:
 
 @dataclass(slots=True)
 class FoundRows:
-    """What was found for a report."""
+    """The rows that were found for a report."""
 
     by_day: dict[date, Figures] = field(default_factory=dict)
     lists: defaultdict[str, list[Entry]] = field(default_factory=lambda: defaultdict(list))
@@ -54,11 +54,11 @@ class FoundRows:
     speed: dict[str, Speed] = field(default_factory=dict)
 
     def add_goal(self, kind: str, name: str, conversions: Conversions) -> None:
-        """Add conversions to those of the goal."""
+        """Add these conversions to those of the goal."""
         self.goals[kind, name] = self.goals.get((kind, name), Conversions()) + conversions
 
     def add_rows(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Add rows as `read_visits.sql` describes them."""
+        """Add rows of the kinds that `read_visits.sql` describes."""
         for kind, name, visitors, numbers, money, value in rows:
             if kind == "day":
                 views, *others = numbers

@@ -33,7 +33,7 @@ class SiteReport:
 
 
 async def site_report(store: ColumnStore, request: ReportRequest, days: int) -> SiteReport:
-    """Return the report on `days` calendar days up to now, for which stale rollups are refreshed. Raises
+    """Return the report on `days` calendar days up to now, after refreshing stale rollups. Raises
     `StorageUnavailable`."""
     current = current_period(days, request.timezone, request.now)
     previous = previous_period(current, request.timezone)
@@ -44,7 +44,7 @@ async def site_report(store: ColumnStore, request: ReportRequest, days: int) -> 
     if any(not rollup.is_open for rollup in rollups.stale):
         runs = await refreshing
         refreshing = _return(runs)
-    # Usually only today is stale: what is over need not wait for it.
+    # Usually only today is stale: queries of past days need not wait for it.
     read = read_all_visits if request.filters == VisitFilters() else read_filtered_visits
     all_runs, found, previous_figures = await read(
         store, request, current, previous, Runs(runs, rollups.open_days), refreshing

@@ -1,4 +1,4 @@
-"""Figures of all visits of days that are over: computed once, then read in no time."""
+"""Figures of all visits of past days: computed once, then read fast."""
 
 import hashlib
 import json
@@ -16,9 +16,9 @@ from storage_backends.sql_files import read_statements
 
 _SQL = read_statements(__file__)
 
-# Of one statement. After a time limit, the next request continues with the days that are still missing.
+# Days of one statement. After a time limit, the next request continues with the missing days.
 _MOST_DAYS = 16
-# ClickHouse takes statements' values in the URL, up to 128 KiB each.
+# ClickHouse receives the values of a statement in the URL, and accepts up to 128 KiB for each.
 _MOST_GOAL_BYTES = 100_000
 # On a cluster a statement may run on a replica that does not have all rows of a newer run yet.
 _SETTLED_NS = 600 * 1_000_000_000
@@ -27,9 +27,9 @@ _SETTLED_NS = 600 * 1_000_000_000
 async def stored_days(
     store: ColumnStore, site_id: int, goals: Goals, days: Sequence[date], runs: Mapping[date, int]
 ) -> Mapping[date, Figures]:
-    """Return the figures of those of the days that are over and have a run. Computes and stores missing ones.
+    """Return the figures of the given days that are over and have a run. Computes and stores missing figures.
 
-    On a cluster, only of runs that all replicas have by now. Nothing if the goals are too long to be stored. Raises
+    On a cluster, only runs that all replicas have count. Returns nothing if the goals are too long to be stored. Raises
     `StorageUnavailable`.
     """
     newest = time.time_ns() - (_SETTLED_NS if getattr(store, "cluster", None) else 0)
@@ -50,7 +50,8 @@ async def stored_days(
         complete = {day for (day,) in rows}
         if without_events := [day for day in part if day not in complete]:
             events = _parameters(site_id, Goals(), without_events, runs)
-            # Another process may do the same at once. The figures come last: they say that the events are complete.
+            # Another process may do the same at once. Figures are stored last, because they mark the events as
+            # complete.
             await command_limited(store, _SQL["insert_events"], events)
         await command_limited(store, _SQL["insert_figures"], parameters)
     return await _read(store, site_id, goals, chosen, runs)
@@ -59,7 +60,7 @@ async def stored_days(
 async def read_stored_conversions(
     store: ColumnStore, site_id: int, goals: Goals, days: Sequence[date], runs: Mapping[date, int]
 ) -> Sequence[Sequence[Any]]:
-    """Return rows of conversions as `conversions.sql` has them, of days that `stored_days` has returned. Raises
+    """Return rows of conversions in the form of `conversions.sql`, for days that `stored_days` has returned. Raises
     `StorageUnavailable`."""
     parts = []
     if goals.events:
@@ -75,7 +76,7 @@ async def read_stored_conversions(
 async def _find_over(
     store: ColumnStore, site_id: int, goals: Goals, days: Sequence[date], runs: Mapping[date, int]
 ) -> list[date]:
-    """Return those of the days that had ended when their runs were computed: others cannot be stored."""
+    """Return the days that had ended when their runs were computed: others cannot be stored."""
     sql = _SQL["find_over"] + LIMITS
     return [day for (day,) in (await query_limited(store, sql, _parameters(site_id, goals, days, runs))).rows]
 

@@ -43,7 +43,7 @@ WHERE site_id = {site_id:UInt64} AND day IN {days:Array(Date)} AND run IN {runs:
 GROUP BY day, run, action.name;
 
 -- name: insert_figures
--- What are the figures of these days? Also days without visits get a row, but only those that are over.
+-- What are the figures of these days? Days without visits get a row too, but only past days.
 INSERT INTO pharos.visit_day_figures
     (site_id, day, run, goals, pageviews, visitors, visits, bounces, duration_ms, converted)
 SELECT {site_id:UInt64}, over.day, over.run, {goals:UInt64}, pageviews, visitors, visits, bounces, sum_ms, converted
@@ -78,8 +78,8 @@ LEFT JOIN
 ) AS counted ON counted.run = over.run;
 
 -- name: read_event_goals
--- How often were the goals reached on these days? Rows of this and the next statement are as those of
--- `visit_analysis/conversions.sql`, without that of all visitors.
+-- How often were the goals reached on these days? Rows of this and the next statement are like
+-- those of `visit_analysis/conversions.sql`, without the row of all visitors.
 SELECT
     'goal_event' AS kind, name, sum(visitors) AS people, sum(number) AS conversions,
     arrayMap(

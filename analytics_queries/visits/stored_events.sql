@@ -1,5 +1,5 @@
--- Which of these events of sites are stored, and when were they received? Leaves out what the log `log` has from
--- `from_offset` on: that is being stored now. PREWHERE: the other columns are read for the found events alone.
+-- Which of these events of sites are stored, and when were they received? Omits events from records of the log `log`
+-- from `from_offset` on, which are being stored now. PREWHERE: the other columns are read for the found events alone.
 SELECT site_id, id, max(toUnixTimestamp64Milli(received_at)) AS received_ms
 FROM pharos.pageview_ids
 PREWHERE id IN {ids:Array(UUID)}

@@ -21,7 +21,7 @@ class StoredVisit:
     site_id: int
     visit_id: int
     keys: frozenset[int]
-    """Hashes of the visitors or sessions that it belongs to."""
+    """Hashes of the visitors or sessions to which the visit belongs."""
     first_ms: int
     last_ms: int
 
@@ -35,8 +35,9 @@ async def stored_visits(
     *,
     most: int = _UNLIMITED,
 ) -> list[StoredVisit]:
-    """Return the visits of `keys`, or without keys all, with an event since `since_ms` (milliseconds since 1970). Only
-    events of this log before `before_offset` count. `most`: that many, the newest. Raises `StorageUnavailable`."""
+    """Return the visits of `keys` (all without keys) with an event since `since_ms` (milliseconds since 1970). Only
+    events of this log before `before_offset` count. `most` limits the result to that many newest visits. Raises
+    `StorageUnavailable`."""
     found = []
     for begin in range(0, len(keys) or 1, _BATCH):
         parameters = {

@@ -20,9 +20,10 @@ from storage_backends.monitor_states.interface import MonitorStates, Progress, W
 
 logger = logging.getLogger(__name__)
 
-# Several edges report that they accept signals, each every two seconds.
+# Several edges report that they accept signals, each of them every two seconds.
 _CLOCK_MS = 1000
-# Another consumer may have the partition with the reports: how long, by the times of signals, what was read counts.
+# Another consumer may have the partition with the edges' reports, so this one reads them from the database. The value
+# that was read is used for this long, measured by the times of signals.
 _READ_CLOCK_MS = 10_000
 
 _decode = msgspec.json.Decoder(HeartbeatSignal).decode
@@ -87,8 +88,8 @@ class HeartbeatsTopic(MonitorTopic[_Received]):
         await self._states.change(run_ids, partial(_apply_signals, reports, log, intake_ms), progress)
 
     async def _keep_intake_clock(self, reports: Sequence[_Received]) -> None:
-        """Find gaps in which no edge accepted signals. First, so that no signal is applied before the deadlines have
-        moved; an earlier signal that is applied later finds them moved as well."""
+        """Find gaps in which no edge accepted signals. Called first, so that no signal is applied before the deadlines
+        have moved; for an earlier signal that is applied later they have moved too."""
         for report in reports:
             if report.heartbeat_id != INTAKE_MONITOR or report.received_ms - self._kept_ms < _CLOCK_MS:
                 continue
@@ -101,10 +102,10 @@ class HeartbeatsTopic(MonitorTopic[_Received]):
                 )
 
     async def _read_intake_clock(self, newest_ms: int) -> int | None:
-        """Return when an edge last reported, as far as applied; None: no edge does. `newest_ms` is the time of the
-        newest signal."""
+        """Return the time at which an edge last reported that it accepts signals, from the applied records; None if
+        edges do not report. `newest_ms` is the time of the newest signal."""
         is_known = newest_ms - self._kept_ms <= _READ_CLOCK_MS
-        # Not only later times: one signal may come from an edge whose clock is ahead.
+        # Compared in both directions, because a signal may come from an edge whose clock is ahead.
         if not is_known and abs(newest_ms - self._read_for_ms) > _READ_CLOCK_MS:
             clock = await self._states.read_progress(INTAKE_CLOCK)
             self._intake_ms = max(clock.values(), default=None)

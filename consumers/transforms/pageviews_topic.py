@@ -35,7 +35,8 @@ _DUPLICATE_WINDOW_MS = 48 * 3_600_000
 # Visits with an event within this time, by time of receipt, are kept in memory; older ones are read from the store.
 _RETAIN_MS = 2 * 3_600_000
 _PRUNE_INTERVAL_MS = 10 * 60_000
-# Keys of visits in memory, of all partitions: 350 MB. Anybody can begin visits, as fast as an account's rate allows.
+# Maximum keys of visits in memory, for all partitions: 350 MB. Anybody can begin visits, as fast as an account's rate
+# allows.
 _MAX_KEYS = 1_000_000
 _INCOMPLETE = -1
 # Events that are decoded and made into rows together. As many as one query of `stored_events` looks up; their objects
@@ -139,14 +140,14 @@ class PageviewsTopic(RowsOnly):
 
 
 class _Old(NamedTuple):
-    """The keys of visits that may have begun before those in memory, and since when."""
+    """The keys of visits that may have begun before the visits in memory, and the earliest time to read."""
 
     keys: set[int]
     since_ms: int
 
 
 def _find_old(partition: _Partition, batches: Sequence[_Batch]) -> _Old:
-    """Return what late events, and sessions that continue after a long pause, may join."""
+    """Return the visits that late events, and sessions that continue after a long pause, may join."""
     old_keys: set[int] = set()
     oldest_ms = partition.horizon_ms
     late_before_ms = oldest_ms + MAX_PAUSE_MS

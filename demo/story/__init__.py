@@ -1,1 +1,1 @@
-"""What happened in the demo shop before it was started, and what happens while it runs."""
+"""The demo shop's past events and live events."""

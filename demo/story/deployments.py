@@ -23,7 +23,7 @@ _PULL_REQUEST = 41
 async def deploy_shop(
     owner: ApiClient, ledger: Ledger, project_id: str, production_id: str, repository: Mapping[str, Any]
 ) -> None:
-    """Make the deployments after those in the past, one after the other. Waits for the end of each."""
+    """Make the deployments that follow the past ones, one after the other, and wait for the end of each."""
     revisions = ledger.get("commits")
     ingrid, jonas = client_of(owner, ledger, INGRID), client_of(owner, ledger, JONAS)
     first, broken, fixed = (revisions[commit.version] for commit in NEXT_COMMITS)
@@ -56,7 +56,7 @@ async def deploy_and_wait(person: ApiClient, environment_id: str, revision: str)
     try:
         await person.post(f"/v1/environments/{environment_id}/deploy", {"ref": revision})
     except ApiRefused as refusal:
-        # 409: a start that was cut short has queued it.
+        # 409: an earlier start, which was interrupted, has queued it.
         if refusal.status != 409:
             raise
     await _wait(person, environment_id)
@@ -70,7 +70,7 @@ async def _wait(person: ApiClient, environment_id: str) -> None:
 
 
 async def wait_for_newest(person: ApiClient, path: str, has_ended: Callable[[str], bool]) -> None:
-    """Wait until the status of the newest object in a list is one in which it has ended, or the list is empty."""
+    """Wait until the newest object in a list has a final status, or until the list is empty."""
     while True:
         found = await person.get(f"{path}?limit=1")
         if not found or has_ended(found[0]["status"]):

@@ -1,4 +1,4 @@
-"""What people decided about the exceptions of the demo shop: one is resolved, one is ignored, one is assigned."""
+"""Applies people's decisions about exceptions of the demo shop: one is resolved, one is ignored, one is assigned."""
 
 from demo.api_client import ApiClient
 from demo.ledger import Ledger
@@ -16,7 +16,7 @@ _RANGE = "14d"
 
 
 async def decide_exceptions(owner: ApiClient, ledger: Ledger, environment_id: str) -> bool:
-    """Decide about the groups that are stored by now; return whether all are."""
+    """Apply the decisions to groups that are stored already; return True if all groups are stored."""
     ingrid = client_of(owner, ledger, INGRID)
     path = f"/v1/environments/{environment_id}/exceptions"
     for group in await owner.get(f"{path}?since={_RANGE}&limit=100"):

@@ -1,7 +1,7 @@
 """The scheduled jobs of the demo shop: their heartbeats, their past runs, and the pings of later ones.
 
-The edge stamps a signal with the time of its receipt, so no request carries a run of last week. Past pings are applied
-by the consumers' own transform, as if they had been received then: it computes runs and states from them.
+The edge stamps a signal with its time of receipt, so no request can report a run of last week. The consumers' own
+transform applies past pings as if they had been received then, and computes runs and states from them.
 """
 
 import random
@@ -24,13 +24,13 @@ from pipeline_contracts.times import DAY_MS, to_epoch_ms
 from storage_backends.monitor_states.interface import MonitorStates, Progress
 
 PAST_RUNS = "past runs"
-"""The part of the ledger after which jobs may run."""
+"""Name of the part of the ledger after which jobs may run."""
 _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A scheduled job. `fails_ago`: which of its past runs failed, counted back from the last one, which is 0."""
+    """A scheduled job. `fails_ago`: the past runs that failed, counted back from the last one (0)."""
 
     name: str
     schedule: Schedule
@@ -43,9 +43,9 @@ class Job:
     failure: str = ""
     exit_status: int = 1
     retry_seconds: int = 0
-    """After this time, somebody runs a failed job again by hand; 0: nobody does."""
+    """Time after which somebody runs a failed job again by hand; 0 if nobody does."""
     is_broken: bool = False
-    """True if it fails from its last past run on."""
+    """True if all runs from the last past run on fail."""
 
 
 _OSLO = "Europe/Oslo"
@@ -111,7 +111,7 @@ JOBS = (
 
 
 async def add_heartbeats(owner: ApiClient, ledger: Ledger, environment_id: str) -> None:
-    """Create the heartbeats. The number and the paths of the ping URL of each are noted under its name."""
+    """Create the heartbeats. The ledger stores the number and the paths of the ping URL of each under its name."""
     for job in JOBS:
         part = f"heartbeat {job.name}"
         if ledger.has(part):
@@ -151,7 +151,7 @@ async def apply_past_runs(
 ) -> None:
     """Apply the pings of all past runs. Repeating it changes nothing: the runs have the same IDs.
 
-    In one transaction: between two of them, a scan would find that runs are missing.
+    In one transaction, because between two transactions a scan would find that runs are missing.
     """
     topic = HeartbeatsTopic(states)
     pings = [ping for job in JOBS for ping in list_past_pings(job, began)]
@@ -162,7 +162,7 @@ async def apply_past_runs(
         ping_id = uuid.uuid5(ping.run_id, ping.signal)
         value = _encode(Ping(ping_id, ping.signal, ping.run_id, ping.exit_status, ping.output))
         reports.append(topic.decode(LogRecord(0, b"", meta, value)))
-    # Times of progress never go back: this one stays as it is.
+    # The stored progress never goes back, so this time changes nothing.
     await topic.apply_reports(reports, Progress(topics.HEARTBEATS, 0, 0), "demo")
 
 

@@ -20,8 +20,8 @@ _FIRST_RUN_SECONDS = 5.0
 
 
 async def ping_heartbeats(session: aiohttp.ClientSession, host: str, ledger: Ledger) -> None:
-    """Run the jobs until cancelled. `host` is the origin of the platform. A failed request is logged, and the job goes
-    on: the heartbeat is late then, as it would be elsewhere."""
+    """Run the jobs until cancelled. `host` is the origin of the platform. A failed request is logged and the job
+    continues; its heartbeat becomes late, as in a real installation."""
     await ledger.wait_for(PAST_RUNS)
     async with asyncio.TaskGroup() as jobs:
         for job in JOBS:
@@ -50,6 +50,6 @@ async def _ping(session: aiohttp.ClientSession, url: str, output: str = "") -> N
     try:
         async with session.post(url, data=output.encode(), timeout=_TIMEOUT) as response:
             if response.status >= 400:
-                logger.warning("a ping of the demo was answered with status %d", response.status)
+                logger.warning("a ping of the demo got the status %d", response.status)
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         logger.warning("a ping of the demo failed: %s", type(error).__name__)

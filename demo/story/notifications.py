@@ -57,7 +57,7 @@ async def set_up_notifications(
     owner: ApiClient, ledger: Ledger, project_id: str, production_id: str, shop: str
 ) -> None:
     """Create the channel, the rules, the thresholds and a silence. `shop` is the origin of the demo shop, which
-    receives the messages: nothing leaves this machine."""
+    receives the messages, so nothing leaves this machine."""
     url = f"{shop}/inbox"
     if not ledger.has("channel"):
         body = {"name": CHANNEL, "type": "webhook", "settings": {"url": url}}
@@ -65,7 +65,7 @@ async def set_up_notifications(
         ledger.note("channel", {"id": created["id"], "url": url})
     channel = ledger.get("channel")
     if channel["url"] != url:
-        # The shop has another port this time.
+        # The shop has another port after this start.
         await owner.patch(f"/v1/notification-channels/{channel['id']}", {"settings": {"url": url}})
         ledger.note("channel", {**channel, "url": url})
     if not ledger.has("rules"):

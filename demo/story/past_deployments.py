@@ -1,6 +1,6 @@
-"""Writes the deployments that the demo shop had before it was started: no API creates a deployment in the past.
+"""Writes past deployments of the demo shop to the database, because no API creates a deployment in the past.
 
-The rows are those of the control plane's own tables, except that their releases are no longer retained.
+The rows are like those of real deployments whose releases are no longer retained.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -95,7 +95,7 @@ class _Writer:
             pushed_revision=revision if each.trigger == "push" else None,
             commit_subject=commit.subject,
             commit_author=commit.author,
-            # Statuses of commits in the past are not reported any more.
+            # Commit statuses of past deployments are not reported.
             reported="success" if each.outcome == "succeeded" else "failure",
             promoted_from_id=self._built.get(("staging", each.version))
             if each.trigger == "promotion"

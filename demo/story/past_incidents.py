@@ -1,7 +1,7 @@
 """Writes the alert events of incidents that began and ended before the demo was started.
 
-They are rows of the same outbox that a change writes in its transaction; the incident worker makes incidents of them.
-An incident that began and ended at once is told to nobody.
+They are rows of the outbox to which changes write in their transactions; the incident worker makes incidents of them.
+An incident that begins and ends in one batch is not sent to anybody.
 """
 
 from collections.abc import Iterator, Mapping
@@ -102,7 +102,7 @@ async def write_past_incidents(
                     environment_id=environment.id,
                     facts={**each.facts, "since_ms": to_epoch_ms(at)},
                 )
-            # Pairs of one subject must not overlap in the worker's order.
+            # Pairs of events of one subject must not overlap in the worker's order.
             await session.flush()
 
 

@@ -1,4 +1,4 @@
-"""Adds the people of the demo: two colleagues who have accepted their invitations, and one who has not yet."""
+"""Adds the people of the demo: two colleagues with accepted invitations, and one with an open invitation."""
 
 from demo.api_client import ApiClient
 from demo.ledger import Ledger
@@ -10,9 +10,9 @@ ACCOUNT_NAME = "Lanterns & Light"
 
 
 async def add_people(owner: ApiClient, ledger: Ledger, project_id: str) -> None:
-    """Invite the colleagues and accept for them. Their tokens are noted under their names.
+    """Invite the colleagues and accept for them. The ledger stores their tokens under their names.
 
-    `.example` is a domain of which no address exists, and invitations are not e-mailed.
+    No address exists in the domain `.example`, and invitations are not e-mailed.
     """
     for name, email, role in _COLLEAGUES:
         part = f"person {name}"

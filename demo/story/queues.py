@@ -1,4 +1,4 @@
-"""The queues of the demo shop: past snapshots, and those of later times with their workers."""
+"""The queues of the demo shop: past snapshots, live snapshots, and updates of workers."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 EMAILS, IMAGES, DEFAULT = "emails", "images", "default"
 _WORKERS = {DEFAULT: 2, EMAILS: 2, IMAGES: 2}
-# Jobs waiting at the mean rate of requests, and the seconds that the oldest one waits for each of them.
+# Number of waiting jobs at the mean rate of requests, and the oldest job's waiting seconds per waiting job.
 _USUAL = {DEFAULT: (6.0, 1.1), EMAILS: (11.0, 2.4), IMAGES: (3.0, 7.0)}
 _MEAN_RATE = 0.2
 _PAST_STEP_SECONDS = 600
@@ -37,8 +37,8 @@ _NAMESPACE = uuid.UUID("6f6c1f6e-5d0e-4d7a-9c35-0c5b8d2f4a11")
 
 
 async def add_queues(owner: ApiClient, ledger: Ledger, environment_id: str, first: Mapping[str, Any]) -> None:
-    """Create the queues. `first` is the sample queue of the installation. The number and the key of each are noted
-    under its name."""
+    """Create the queues. `first` is the sample queue of the installation. The ledger stores the number and the key of
+    each under its name."""
     if not ledger.has(f"queue {DEFAULT}"):
         ledger.note(f"queue {DEFAULT}", {"id": first["id"], "key": first["key"]})
     for name in (EMAILS, IMAGES):
@@ -48,7 +48,7 @@ async def add_queues(owner: ApiClient, ledger: Ledger, environment_id: str, firs
 
 
 def snapshot(name: str, at_s: int, troubles: Troubles) -> dict[str, Any]:
-    """Return the snapshot of a queue at this time; the same one for the same time."""
+    """Return the snapshot of a queue at this time; always the same for the same time."""
     rng = random.Random(f"{name} {at_s}")
     mean, wait_each = _USUAL[name]
     pending = max(0, round(mean * expected_rate(at_s) / _MEAN_RATE * rng.lognormvariate(-0.1, 0.5)))
@@ -93,8 +93,8 @@ async def post_past_snapshots(owner: ApiClient, ledger: Ledger, troubles: Troubl
 async def append_past_updates(
     owner: ApiClient, log: EventLog, ledger: Ledger, environment_id: str, troubles: Troubles
 ) -> None:
-    """Append a day of updates of workers, as the edge would have appended them: it stamps them with the time of their
-    receipt. Only after the workers have reported now, so that the updates are history and change no present state."""
+    """Append a day of past updates of workers to the log, because the edge would stamp them with the present time. Call
+    it after the workers have reported, so that the past updates do not change the present state."""
     last = ledger.get(f"queue {IMAGES}")["id"]
     while True:
         if await owner.get(f"/v1/monitors/queues/{last}/workers?limit=1"):
@@ -125,8 +125,8 @@ def _make_update(name: str, number: int, at_s: int, rng: random.Random) -> dict[
 
 
 async def report_queues(client: ApiClient, ledger: Ledger, troubles: Troubles) -> None:
-    """Post snapshots and updates of workers every minute, until cancelled. One worker of the queue of images reports
-    no more while that queue is stuck."""
+    """Post snapshots and updates of workers every minute, until cancelled. While the queue of images is stuck, one of
+    its workers sends no reports."""
     rng = random.Random()
     failing = False
     while True:
@@ -136,7 +136,7 @@ async def report_queues(client: ApiClient, ledger: Ledger, troubles: Troubles) -
             failing = False
         except (ApiRefused, aiohttp.ClientError, TimeoutError, OSError) as error:
             if not failing:
-                logger.warning("the demo's queues are not accepted (%s); trying on", type(error).__name__)
+                logger.warning("the demo's queues are not accepted (%s); retrying", type(error).__name__)
             failing = True
         await asyncio.sleep(_UPDATE_SECONDS)
 

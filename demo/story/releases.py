@@ -1,4 +1,4 @@
-"""The releases of the demo shop: its commits, and how each deployment of them ended."""
+"""The releases of the demo shop: its commits, and the outcome of each deployment."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -34,7 +34,7 @@ COMMITS = (
     Commit("2.12.1", "Carts without a country use the default zone", JONAS, 141),
     Commit("2.13.0", "Restock notices by e-mail", INGRID, 49),
 )
-"""Commits of which the deployments are past when the demo starts."""
+"""Commits that were deployed before the demo starts."""
 
 NEXT_COMMITS = (
     Commit("2.13.1", "Resize photos in the worker", JONAS, 5),
@@ -73,7 +73,7 @@ _SPECIAL = (
     PastDeployment("staging", "2.12.0", 149.0, "canceled", "api", 12, JONAS),
     PastDeployment("production", "2.13.0", 46.0, "succeeded", "promotion", 9, INGRID, "Agreed with support"),
 )
-# Of these versions, production has another deployment above.
+# Production has another deployment of each of these versions above.
 _NOT_PUSHED = ("2.8.0", "2.11.0", "2.13.0")
 
 
@@ -94,7 +94,7 @@ def _list_usual() -> Iterator[PastDeployment]:
 
 
 class Timeline(NamedTuple):
-    """Which version of the shop was live when."""
+    """The live version of the shop over time."""
 
     began: datetime
     """The first start of the demo."""
@@ -103,7 +103,8 @@ class Timeline(NamedTuple):
         return self.began - timedelta(hours=hours_ago)
 
     def version_at(self, moment: datetime) -> str:
-        """Return the version that production served at a past moment; that of the newest commit after the start."""
+        """Return the version that production served at a past moment; for times after the start, the version of the
+        newest commit."""
         if moment >= self.began:
             return NEXT_COMMITS[-1].version
         live = COMMITS[0].version
@@ -115,7 +116,7 @@ class Timeline(NamedTuple):
         return live
 
     def release_times(self) -> ReleaseTimes:
-        """Return when the release with the fault in the check-out was live."""
+        """Return the period in which the release with the fault in the check-out was live."""
         found = {
             each.version: self._live_since(each).timestamp()
             for each in list_past_deployments()

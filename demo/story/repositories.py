@@ -1,4 +1,4 @@
-"""Makes the Git repositories of the demo: the commits of the shop and its branches, as real commits of the past."""
+"""Creates the Git repositories of the demo, with real commits of past dates for the shop and its branches."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Makes the first project the shop's: its name, its environments, its variables and its site."""
+"""Sets up the first project for the shop: its name, its environments, its variables and its site."""
 
 from demo.api_client import ApiClient
 from demo.ledger import Ledger
@@ -17,8 +17,8 @@ _PROTECTED = ("DATABASE_URL", "PAYMENTS_KEY")
 
 
 async def set_up_shop(owner: ApiClient, ledger: Ledger, project_id: str, production_id: str) -> None:
-    """Name the project, add its staging environment, and set variables. The staging environment's ID is noted as
-    `staging`."""
+    """Name the project, add its staging environment, and set variables. The ledger stores the staging environment's ID
+    as `staging`."""
     if not ledger.has("shop"):
         await owner.patch(f"/v1/projects/{project_id}", {"name": NAME})
         ledger.note("shop")

@@ -1,4 +1,4 @@
-"""Tells the story of the demo: sets it up, loads its past, and goes on while the platform runs."""
+"""Runs the story of the demo: sets it up, loads its past data, and continues while the platform runs."""
 
 import asyncio
 import logging
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 _SEED = 7
 _DAY_SECONDS = 86_400
 _BLOCKS = "telemetry blocks"
-"""The part of the ledger with the number of blocks that are sent."""
+"""Name of the part of the ledger with the number of sent blocks."""
 _DECIDE_SECONDS = 2.0
 _DECIDE_ATTEMPTS = 10
 _SHORT_VERSION = 12
@@ -45,13 +45,13 @@ _SHORT_VERSION = 12
 
 
 class Story:
-    """The parts of the demo. Each is made once: the ledger notes it."""
+    """The parts of the demo. Each is created once and recorded in the ledger."""
 
     def __init__(
         self, platform: Platform, client: ApiClient, ledger: Ledger, data: Path, origin: str
     ) -> None:
         self._platform, self._ledger = platform, ledger
-        # Git runs in another folder.
+        # An absolute path, because Git runs in another folder.
         self._data, self._origin = data.absolute(), origin
         credentials = platform.credentials
         self._owner = client.with_token(credentials["api_token"])
@@ -68,7 +68,8 @@ class Story:
         )
 
     async def set_up(self) -> None:
-        """Make what takes no time: people, environments, monitors, notification settings, and past deployments."""
+        """Create the parts that take little time: people, environments, monitors, notification settings and past
+        deployments."""
         owner, ledger = self._owner, self._ledger
         await set_up_shop(owner, ledger, self._project, self._production)
         await add_people(owner, ledger, self._project)
@@ -101,10 +102,10 @@ class Story:
         self._ledger.note("past deployments")
 
     def start_live(self, session: aiohttp.ClientSession, client: ApiClient) -> Sequence[asyncio.Task[None]]:
-        """Start what goes on while the platform runs. `client` has no credential, and does not repeat requests."""
+        """Start the background tasks of the demo. `client` has no credential and does not repeat requests."""
         ingest = client.with_token(self._platform.credentials["ingest_key"])
         host = self._platform.base_url.removesuffix("/api")
-        # From the first start on without a gap; later starts leave the time out in which nothing ran.
+        # The first start continues past traffic without a gap; later starts skip the time in which nothing ran.
         is_first = not self._ledger.has(_BLOCKS)
         since_s = self._ledger.get("began") if is_first else int(time.time())
         return [
@@ -121,7 +122,7 @@ class Story:
             await set_up_workshop(self._owner, self._ledger, self._data, self._timeline)
 
     async def load_monitors(self) -> None:
-        """Load the past of heartbeats and queues."""
+        """Load past runs of heartbeats and past snapshots of queues."""
         began = self._timeline.began
         if not self._ledger.has(PAST_RUNS):
             states = await open_sqlite_monitor_states(self._data / "control.sqlite")
@@ -140,7 +141,7 @@ class Story:
             self._ledger.note("past workers")
 
     async def load_telemetry(self, days: float) -> None:
-        """Send the traffic before the first start, the newest first, up to so many days in all."""
+        """Send the traffic before the first start, the newest first, up to this many days in total."""
         loaded: int = self._ledger.get(_BLOCKS) or 0
         blocks_a_day = _DAY_SECONDS // BLOCK_SECONDS
         last = self._ledger.get("began") // SLICE_SECONDS * SLICE_SECONDS
@@ -151,11 +152,11 @@ class Story:
             self._ledger.note(_BLOCKS, loaded)
             if loaded % blocks_a_day == 0:
                 print(f"Demo data: {loaded // blocks_a_day} days of telemetry are loaded.", flush=True)
-            # Pages come first.
+            # Requests for pages take precedence.
             await asyncio.sleep(time.monotonic() - begun)
 
     async def decide(self) -> None:
-        """Decide about exceptions, once they are stored."""
+        """Apply the decisions about exceptions once these are stored."""
         for _ in range(_DECIDE_ATTEMPTS):
             if await decide_exceptions(self._owner, self._ledger, self._production):
                 return

@@ -50,14 +50,14 @@ async def set_up_workshop(owner: ApiClient, ledger: Ledger, data: Path, timeline
         asked = {"document": _DOCUMENT, "bindings": {"printer": "zebra-1"}}
         review = await owner.post(f"/v1/projects/{project}/configuration/reviews", asked)
         await owner.post(f"/v1/projects/{project}/configuration/reviews/{review['id']}/apply")
-        # The run makes a queue and a heartbeat in the background: the demo is complete with them.
+        # The configuration run creates a queue and a heartbeat in the background; the demo is complete once they exist.
         runs = f"/v1/projects/{project}/configuration/applications"
         await wait_for_newest(owner, runs, lambda status: status != "running")
         ledger.note("configuration")
 
 
 async def _ensure_project(owner: ApiClient, ledger: Ledger) -> tuple[str, str]:
-    """Return the IDs of the project and of its production, made if they are missing."""
+    """Return the IDs of the project and its production environment; create them if they are missing."""
     if not ledger.has("workshop"):
         found = [each for each in await owner.get("/v1/projects") if each["slug"] == _SLUG]
         project = found[0] if found else await owner.post("/v1/projects", {"name": _NAME, "slug": _SLUG})

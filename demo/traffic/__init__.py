@@ -1,1 +1,2 @@
-"""The traffic of the demo shop: requests, logs, jobs and metrics, the same for the same time."""
+"""The traffic of the demo shop: requests, logs, jobs and metrics. It is deterministic: the same time gives the same
+traffic."""

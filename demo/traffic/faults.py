@@ -1,4 +1,4 @@
-"""The exceptions of the demo shop: which one a request raises, and why."""
+"""The exceptions of the demo shop, and the requests that raise them."""
 
 import random
 from typing import NamedTuple
@@ -71,7 +71,8 @@ INDEX_MISSING = Fault(
 
 
 class ReleaseTimes(NamedTuple):
-    """When the release with the fault in the check-out went live, and the one without it: seconds since 1970."""
+    """The times at which the release with the fault in the check-out went live, and at which the fixed release did:
+    seconds since 1970."""
 
     faulty_s: float
     fixed_s: float

@@ -33,7 +33,7 @@ _FAULT = "the mail server closed the connection"
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """The parameters of the jobs; the same ones give the same jobs at the same time."""
+    """The parameters of the jobs; the same parameters give the same jobs at the same time."""
 
     seed: int
     troubles: Troubles

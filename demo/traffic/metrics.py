@@ -21,7 +21,7 @@ _ZONES = ("a", "b")
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """The parameters of the metrics; the same ones give the same points at the same time."""
+    """The parameters of the metrics; the same parameters give the same points at the same time."""
 
     seed: int
     troubles: Troubles

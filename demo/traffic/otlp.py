@@ -14,22 +14,22 @@ def attribute(key: str, value: str | int) -> dict[str, Any]:
 
 
 def texts(pairs: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Return attributes that are texts."""
+    """Return attributes with text values."""
     return [{"key": key, "value": {"stringValue": value}} for key, value in pairs]
 
 
 def write_traces(spans: Mapping[str, Sequence[Any]], version: str) -> dict[str, Any]:
-    """Return the body of `/v1/otlp/v1/traces`; `spans` are those of each service."""
+    """Return the body of `/v1/otlp/v1/traces`; `spans` maps services to their spans."""
     return {"resourceSpans": _write(spans, version, "scopeSpans", "spans")}
 
 
 def write_logs(records: Mapping[str, Sequence[Any]], version: str) -> dict[str, Any]:
-    """Return the body of `/v1/otlp/v1/logs`; `records` are those of each service."""
+    """Return the body of `/v1/otlp/v1/logs`; `records` maps services to their records."""
     return {"resourceLogs": _write(records, version, "scopeLogs", "logRecords")}
 
 
 def write_metrics(metrics: Mapping[str, Sequence[Any]], version: str) -> dict[str, Any]:
-    """Return the body of `/v1/otlp/v1/metrics`; `metrics` are those of each service."""
+    """Return the body of `/v1/otlp/v1/metrics`; `metrics` maps services to their metrics."""
     return {"resourceMetrics": _write(metrics, version, "scopeMetrics", "metrics")}
 
 

@@ -1,4 +1,4 @@
-"""How busy the demo shop is, by the time of day and of the week, and when its troubles are."""
+"""The rate of requests of the demo shop by time of day and week, and the times of its two problems."""
 
 import math
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ _PEAK_HOUR = 15
 _WEEKDAY_FACTORS = (1.05, 1.10, 1.09, 1.05, 0.97, 0.86, 0.90)
 
 _PERIOD_SECONDS = 8 * 3600
-# The trouble began before the demo did, so that its first page has something to look at.
+# The problem begins before the demo does, so that the first page shows something.
 _SLOW_DATABASE = (-20 * 60, 45 * 60)
 _STUCK_IMAGES = (-40 * 60, 150 * 60)
 
 
 @dataclass(frozen=True, slots=True)
 class Troubles:
-    """Two troubles that return every eight hours: a slow database, and a queue whose worker is stuck.
+    """Two problems that return every eight hours: a slow database, and a queue with a stuck worker.
 
     `began_s` is when the demo was first started, in seconds since 1970.
     """
@@ -33,7 +33,7 @@ class Troubles:
         return self._elapsed(at_s, _SLOW_DATABASE) is not None
 
     def seconds_of_stuck_images(self, at_s: float) -> float | None:
-        """Return for how long the queue of images has been stuck; None if it is not."""
+        """Return the seconds for which the queue of images has been stuck; None if it is not stuck."""
         return self._elapsed(at_s, _STUCK_IMAGES)
 
     def _elapsed(self, at_s: float, trouble: tuple[int, int]) -> float | None:

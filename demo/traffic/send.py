@@ -1,4 +1,4 @@
-"""Sends the traffic of the demo shop to the ingest endpoints: that of the past, and that of now."""
+"""Sends the past and the live traffic of the demo shop to the ingest endpoints."""
 
 import asyncio
 import logging
@@ -24,13 +24,14 @@ _METRICS_SECONDS = 60
 _PAST_METRICS_SECONDS = 300
 _MAX_WAIT_SECONDS = 30.0
 _MAX_EVENTS = 1000
-# Traffic of a gap that is longer than this is left out: the machine slept.
+# Traffic of a longer gap is skipped: the machine was suspended.
 _MAX_BEHIND_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What generates the traffic, and the version of the shop at a time in seconds since 1970."""
+    """The generators of the traffic, and a function that returns the version of the shop at a time in seconds since
+    1970."""
 
     traffic: Traffic
     jobs: Jobs
@@ -41,7 +42,7 @@ class Sources:
 async def send_block(client: ApiClient, sources: Sources, begin_s: int) -> None:
     """Send the traffic of the block from `begin_s` on. Raises `ApiRefused`, `aiohttp.ClientError` and `TimeoutError`.
 
-    Events of the ingest API are stored once, however often the block is sent; OTLP has no such identity.
+    Events of the ingest API are stored once, however often the block is sent; OTLP records are stored each time.
     """
     records, events = Records(), []
     metrics: dict[str, list[dict[str, Any]]] = {}
@@ -51,7 +52,7 @@ async def send_block(client: ApiClient, sources: Sources, begin_s: int) -> None:
         if at_s % _PAST_METRICS_SECONDS == 0:
             for service, measured in sources.metrics.measure(at_s, _PAST_METRICS_SECONDS).items():
                 metrics.setdefault(service, []).extend(measured)
-        # Requests are answered in between.
+        # Let the platform handle requests in between.
         await asyncio.sleep(0)
     version = sources.version_at(begin_s)
     await _send(client, records, version)

@@ -39,7 +39,7 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The parameters of the traffic; the same ones give the same traffic at the same time."""
+    """The parameters of the traffic; the same parameters give the same traffic at the same time."""
 
     seed: int
     troubles: Troubles
@@ -61,7 +61,7 @@ class Traffic:
 
 
 class _Request:
-    """One request: its trace, with the fault in the first span that it belongs to."""
+    """One request: its trace, with the fault in the first span of the fault's service."""
 
     def __init__(
         self, records: Records, rng: random.Random, route: Route, fault: Fault | None, is_slow: bool
@@ -87,7 +87,7 @@ class _Request:
         self._add_call(root, "", begin_ns, round(duration_ms * 1e6))
 
     def _add_call(self, call: Call, parent: str, begin_ns: int, length_ns: int) -> bool:
-        """Add the span of a call and those within it; return whether it failed."""
+        """Add the span of a call and the spans within it; return True if it failed."""
         rng = self._rng
         span_id = f"{rng.getrandbits(64) or 1:016x}"
         failed, at_ns = False, begin_ns + round(length_ns * rng.uniform(0.01, 0.05))

@@ -2,8 +2,8 @@
 
 The build's user has none of Pharos' credentials: a repository names its submodules, and could name private ones that
 Pharos may read. Git reads no settings from that user's home: an earlier build may have written filters and attributes
-there that change the files of a commit. The settings of the machine (/etc/gitconfig) apply. Known ssh hosts stay in the
-home.
+there that change the files of a commit. The settings of the machine (/etc/gitconfig) apply. Known ssh hosts are stored
+in the home.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Compares two commits: lists those that one has and the other lacks."""
+"""Compares two commits: lists the commits that are in the history of only one of them."""
 
 from control_domain.deployments.new_commits import MAX_LISTED, CommitSummary, NewCommits, describe_found
 from deployer.checkout.failures import CheckOutFailed
@@ -7,9 +7,9 @@ from deployer.checkout.read_commit import show_on_one_line
 from deployer.checkout.run_git import Git
 
 MAX_DEPTH = 250
-"""How many commits behind each of the two are fetched."""
+"""Number of commits that are fetched before each of the two."""
 
-# Of a field that git prints: some more than are shown.
+# Maximum characters of a field that git prints; more than are shown.
 _MAX_CHARACTERS = 250
 
 
@@ -22,7 +22,7 @@ async def compare_commits(
     most_bytes: int,
     mark: str | None = None,
 ) -> NewCommits:
-    """Return the commits that `revision` adds to `since`, and the number of those that it lacks.
+    """Return the commits that `revision` adds to `since`, and the number of commits of `since` that it lacks.
 
     Fetches the commits, without files, into a temporary folder. `mark`: see `open_git`. Raises `CheckOutFailed`, also
     if the last `MAX_DEPTH` commits of the two have none in common.

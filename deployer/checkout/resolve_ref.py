@@ -115,7 +115,7 @@ async def _clone_commits(git: Git, url: str) -> None:
 
 
 def object_format_option(digits: int) -> str:
-    """Return the `git init` option for a repository whose commit hashes have so many digits."""
+    """Return the `git init` option for a repository whose commit hashes have this many digits."""
     return f"--object-format={'sha256' if digits == 64 else 'sha1'}"
 
 

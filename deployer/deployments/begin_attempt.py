@@ -59,7 +59,7 @@ async def begin_attempt(
         step = None if is_first or deployment.step is None else DeploymentStep(deployment.step)
         is_live = await read_live_deployment(session, environment.id) == deployment.id
         if is_live or step is DeploymentStep.SWITCH:
-            # Only the row of the live release tells whether the switch has begun.
+            # Only the row of the live release shows whether the switch has begun.
             step = DeploymentStep.SWITCH if is_live else DeploymentStep.START
         revision = deployment.approved_revision or deployment.revision
         inputs = await read_deployment_inputs(session, deployment, environment, revision)

@@ -66,11 +66,11 @@ class CommitLookup:
     ref: str
     revision: str | None
     is_described: bool = False
-    """True if its subject and author are known."""
+    """True if the subject and author of the commit are known."""
     live_revision: str | None = None
     """The commit of the live release of the environment; None: nothing is live."""
     tried_at: datetime | None = None
-    """When it was last looked up; None: never."""
+    """Time of the last look-up; None if there was none."""
 
     @property
     def host(self) -> str:
@@ -303,7 +303,7 @@ def _live_revision() -> ScalarSelect[str | None]:
 def _due_query() -> Select[*tuple[Any, ...]]:
     """Return the query of a page (`skip`) of due look-ups of accounts that are not `busy`.
 
-    Built once: it is asked each second, and to build it costs more than to run it.
+    Built once: it runs every second, and building it costs more than running it.
     """
     order = (Deployment.commit_looked_up_at.asc().nulls_first(), Deployment.id)
     rank = func.row_number().over(partition_by=Deployment.repository_id, order_by=order)

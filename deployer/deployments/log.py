@@ -1,4 +1,4 @@
-"""Writes a deployment's log: cut into lines, masked, bounded, and no faster than the database takes them."""
+"""Writes a deployment's log: cut into lines, masked, limited in size, and no faster than the database accepts."""
 
 import asyncio
 import time

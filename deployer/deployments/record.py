@@ -53,7 +53,8 @@ class DeploymentRecord:
     async def begin_step(
         self, step: DeploymentStep, commit: tuple[str, str] | None = None, *, revision: str | None = None
     ) -> None:
-        """Record that this step begins, where a later attempt resumes, and what is known of the commit by now."""
+        """Record that this step begins, which is where a later attempt resumes, and the known properties of the
+        commit."""
         values = {} if commit is None else {"commit_subject": commit[0], "commit_author": commit[1]}
         if revision is not None:
             values["revision"] = revision

@@ -1,1 +1,1 @@
-"""Where applications run: the interface, and a folder a driver."""
+"""Drivers, which run applications: the interface, and a folder for each driver."""

@@ -1,4 +1,4 @@
-"""Every place where applications can run: a new one is a package and a line here."""
+"""All drivers. A new driver is a package and a line here."""
 
 from pathlib import Path
 

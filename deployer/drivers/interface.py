@@ -1,4 +1,4 @@
-"""The interface to where applications run."""
+"""The interface of drivers, which build and run releases."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -32,15 +32,16 @@ class Tenancy:
     environment_id: int
     project_id: int
     public_id: str
-    """The environment's, which is never used again: SQLite gives the number of a removed environment to the next."""
+    """The public ID of the environment. It is never reused, unlike the number: SQLite gives the number of a removed
+    environment to the next one."""
     hosts: tuple[str, ...]
     address: str
-    """The URL of the first host: with scheme and port."""
+    """The URL of the first host, with scheme and port."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What to build."""
+    """The revision to build, and its parameters."""
 
     deployment_id: int
     url: str
@@ -60,7 +61,7 @@ class BuildResult:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A release as one deployment brings it to an environment."""
+    """A release as one deployment runs it in an environment."""
 
     deployment_id: int
     """A rollback has its own ID: it starts new processes of the old release."""
@@ -112,16 +113,16 @@ class LastLive:
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """What a sweep must not remove."""
+    """The objects that a sweep must not remove."""
 
     environments: Mapping[int, str]
     """The public IDs of all environments."""
     artefacts: Set[str]
     """Artefacts of releases that are live, retained, or being deployed."""
     deployments: Set[int]
-    """The active deployments, each of which may be making an artefact."""
+    """The active deployments, each of which may be building an artefact."""
     moved: Set[int] = frozenset()
-    """Environments that another deployer runs by now. Their folders are retained."""
+    """Environments that another deployer runs now. Their folders are retained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +143,8 @@ ReportInstances = Callable[[int, Sequence[InstanceStatus]], None]
 
 
 class LogSink(Protocol):
-    """Takes the lines of a deployment's log. Each method returns when it can take more; raises `DeployFailed` if the
-    log has become too long."""
+    """Receives the lines of a deployment's log. Each method returns when the log can accept more, and raises
+    `DeployFailed` if the log has become too long."""
 
     async def write(self, stream: Stream, data: bytes) -> None:
         """Write a part of a step's output."""
@@ -189,7 +190,7 @@ class Driver(Protocol):
 
 
 class Handover(Protocol):
-    """What a driver does for a start and an end of the deployer: instances outlive the process of their deployer, and
+    """The methods of a driver for start and end of the deployer: instances outlive the process of their deployer, and
     the next process takes them over."""
 
     def read_traces(self) -> Traces:

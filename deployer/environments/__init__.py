@@ -1,1 +1,1 @@
-"""The desired state of each environment, and the workers that bring it about."""
+"""The desired state of each environment, and the workers that reconcile environments with it."""

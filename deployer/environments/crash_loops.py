@@ -1,8 +1,8 @@
-"""Finds processes that crash again and again, and records it in the transaction that writes their instances.
+"""Finds processes that crash repeatedly, and records this in the transaction that writes their instances.
 
 A crash loop begins when one instance of the live release was restarted three times within five minutes, and ends when
 none was restarted for five minutes and all run, or when the instances are replaced or ended. Instances of a deployment
-that is not live yet are not counted: that deployment fails and says so itself.
+that is not live yet are not counted: that deployment fails and reports its failure itself.
 """
 
 import json
@@ -58,7 +58,7 @@ def count_restarts(before: int | None, instance: InstanceStatus) -> int:
 def judge_crashes(
     history: CrashHistory, instances: Sequence[tuple[InstanceStatus, int]], now_ms: int
 ) -> Change | None:
-    """Add the new restarts of the live instances of a process to its history; return what that changes."""
+    """Add the new restarts of the live instances of a process to its history; return the resulting change."""
     for instance, restarts in instances:
         key = f"{instance.deployment_id}/{instance.number}"
         history.restarts_ms[key] = [*history.restarts_ms.get(key, ()), *[now_ms] * restarts][-_MAX_STORED:]

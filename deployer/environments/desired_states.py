@@ -166,7 +166,7 @@ def _desired(row: Any, names: Hostnames) -> DesiredState:
 async def read_retained(
     sessions: Sessions, holder: str | None = None, check: Check | None = None
 ) -> Retained:
-    """Return what a sweep must not remove; with a holder, also the environments that other deployers run.
+    """Return the objects that a sweep must not remove; with a holder, also the environments that other deployers run.
 
     `check`: as for `read_desired_states`.
     """

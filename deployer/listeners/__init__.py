@@ -1,1 +1,1 @@
-"""Which process listens on a port of this machine, and whether that is the instance it should be."""
+"""Finds out which process listens on a port of this machine, and whether it is the expected instance."""

@@ -28,7 +28,7 @@ _MAX_LISTED = 4096
 
 
 class Verdict(enum.Enum):
-    """Who listens on an instance's port."""
+    """The owner of the listener on an instance's port."""
 
     OWN = enum.auto()
     FOREIGN = enum.auto()
@@ -131,7 +131,7 @@ class ListenerOwners:
         return False
 
     async def examine(self, port: int) -> Verdict:
-        """Find out who listens on the port now."""
+        """Return the owner of the present listener on the port."""
         if self._source is None:
             return Verdict.OWN
         candidates = self._find_candidates(port)

@@ -1,8 +1,8 @@
 """Hides the values of variables in log text.
 
-A value is hidden anywhere in the text, in the forms of `printed_forms`, if it has at least four characters and is none
-of `COMMON_WORDS`. Each line of a multi-line value is hidden too, since a log consists of lines. Parts of a value, and
-other transformations of it, are not found: a build can print what it knows.
+A value is hidden anywhere in the text, in the forms of `printed_forms`, if it has at least four characters and is not
+one of `COMMON_WORDS`. Each line of a multi-line value is hidden too, since a log consists of lines. Parts of a value,
+and other transformations of it, are not found: a build can print what it knows.
 
 The patterns are blocks of at most 256 characters. So a long value is hidden even if only a block of it is printed, the
 cost of a line does not depend on the length of the values, and only one block has to be buffered.

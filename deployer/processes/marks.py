@@ -144,7 +144,7 @@ def _end_now(selection: _Selection, timeout_seconds: float) -> int:
         if found:
             empty_scans = 0
             if ended:
-                # Some escaped the first kill. Stopped processes start no others.
+                # Some processes escaped the first kill. Stop them first: stopped processes start no others.
                 found = _stop_all(selection)
             send_signal(found, signal.SIGKILL)
             ended.update((each.pid, each.started_ticks) for each in found)

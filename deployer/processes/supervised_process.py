@@ -219,7 +219,8 @@ class SupervisedProcess:
 
 
 def compute_restart_delay(short_runs: int) -> float:
-    """Return the delay in seconds after so many short runs in a row. A long run counts as the first short one."""
+    """Return the delay in seconds after this number of short runs in a row. A long run counts as the first short
+    one."""
     if short_runs <= 1:
         return _FIRST_DELAY_SECONDS
     # Bound the exponent too, since a huge power would not fit into a float.

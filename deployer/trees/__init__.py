@@ -1,1 +1,1 @@
-"""Operations on folder trees that a tenant may write at the same time."""
+"""Operations on folder trees that a tenant may write to at the same time."""

@@ -130,7 +130,7 @@ def parse_event(name: str, raw: bytes, headers: Headers) -> WebhookEvent:
         return _read_push(read_json(raw, headers))
     if name in _ACTIONS:
         return _read_pull_request(read_json(raw, headers), _ACTIONS[name])
-    return Ignored("This event is not followed.")
+    return Ignored("Pharos does not follow this event.")
 
 
 def _read_push(json: bytes) -> WebhookEvent:

@@ -57,7 +57,9 @@ class GitHubStatusClient:
     def _make_url(self, status: CommitStatus) -> URL:
         owner, _, name = status.repository.partition("/")
         if {owner, name} & {"", ".", ".."}:
-            raise StatusRefused(f"{status.repository!r} is no repository of GitHub: connect it anew.")
+            raise StatusRefused(
+                f"{status.repository!r} is not a repository of GitHub. Connect the repository again."
+            )
         parts = "/".join(quote(part, safe="") for part in (owner, name, "statuses", status.revision))
         # Already percent-encoded: yarl would decode some of the quoted characters.
         return URL(f"{self._api_url}/repos/{parts}", encoded=True)
@@ -95,7 +97,7 @@ async def open_github_status_client(token: str, api_url: str) -> AsyncIterator[G
 
 def _check_settings(token: str, api_url: str) -> None:
     if not (token.isascii() and token.isprintable()) or " " in token:
-        raise BadSettings(f"{_TOKEN_SETTING}: a token has printable ASCII characters without blanks")
+        raise BadSettings(f"{_TOKEN_SETTING}: a token has only printable ASCII characters, without spaces")
     try:
         parts = urlsplit(api_url)
         host, _ = parts.hostname or "", parts.port
@@ -108,10 +110,10 @@ def _check_settings(token: str, api_url: str) -> None:
         or parts.fragment
         or "@" in parts.netloc
     ):
-        raise BadSettings(f"{_URL_SETTING}: it is written https://api.github.com, or https://HOST/api/v3")
+        raise BadSettings(f"{_URL_SETTING}: must be https://api.github.com, or https://HOST/api/v3")
     if parts.scheme == "http" and not _is_loopback(host):
         raise BadSettings(
-            f"{_URL_SETTING}: it has to begin with https://, or anybody on the way could read the token"
+            f"{_URL_SETTING}: must begin with https://, because otherwise the token could be read in transit"
         )
 
 
@@ -134,7 +136,9 @@ def _make_error(
     code: int, headers: Mapping[str, str], message: str, status: CommitStatus
 ) -> StatusRefused | StatusUnavailable:
     if code == 429 or (code == 403 and _is_rate_limited(headers, message)):
-        return StatusUnavailable("GitHub takes no more for now: its rate limit.", _read_retry_after(headers))
+        return StatusUnavailable(
+            "GitHub's rate limit is used up. A later attempt may succeed.", _read_retry_after(headers)
+        )
     if code >= 500 or code == 408:
         return StatusUnavailable(f"GitHub answers {code}.", _read_seconds(headers, "Retry-After"))
     reason = f" ({message})" if message else ""
@@ -144,19 +148,19 @@ def _make_error(
 def _advise(code: int, status: CommitStatus) -> str:
     match code:
         case 401:
-            return f"make a new token, set {_TOKEN_SETTING} to it, and start again."
+            return f"create a new token, set {_TOKEN_SETTING} to it, and restart Pharos."
         case 403:
             return f"give the token in {_TOKEN_SETTING} {_PERMISSION} for {status.repository}."
         case 404:
             return (
                 f"give the token in {_TOKEN_SETTING} access to {status.repository}, with {_PERMISSION}; "
-                "where it has another name by now, connect it under that."
+                "if it was renamed, connect it under its new name."
             )
         case 422:
-            return f"see whether {status.repository} has the commit {status.revision}."
+            return f"check that {status.repository} has the commit {status.revision}."
         case 301 | 302 | 307 | 308:
-            return f"{status.repository} has another name by now: connect it under that."
-    return f"see whether {_URL_SETTING} is the address of GitHub's API."
+            return f"{status.repository} was renamed: connect it under its new name."
+    return f"check that {_URL_SETTING} is the address of GitHub's API."
 
 
 def _is_rate_limited(headers: Mapping[str, str], message: str) -> bool:

@@ -62,7 +62,7 @@ def read_installation(json: bytes) -> WebhookEvent:
     """Parse the event `installation`. Raises `PayloadNotUsable`."""
     change = _CHANGES.get(decode(_ACTION, json).action)
     if change is None:
-        return Ignored("Of installations, only that they come, go, or rest is followed.")
+        return Ignored("Pharos follows only the creation, deletion and suspension of installations.")
     event = decode(_INSTALLATION, json)
     repositories = _read_repositories(event.repositories or [], "repositories")
     return Installation(
@@ -77,7 +77,7 @@ def read_installation(json: bytes) -> WebhookEvent:
 def read_repositories(json: bytes) -> WebhookEvent:
     """Parse the event `installation_repositories`. Raises `PayloadNotUsable`."""
     if decode(_ACTION, json).action not in ("added", "removed"):
-        return Ignored("Of an installation's repositories, only that they come or go is followed.")
+        return Ignored("Pharos follows only repositories that are added to or removed from an installation.")
     event = decode(_REPOSITORIES, json)
     return Installation(
         event.installation.id,

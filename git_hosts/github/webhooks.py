@@ -130,7 +130,7 @@ def parse_event(name: str, raw: bytes, headers: Headers) -> WebhookEvent:
         return _read_ping(raw, headers)
     reader = _READERS.get(name)
     if reader is None:
-        return Ignored("This event is not followed.")
+        return Ignored("Pharos does not follow this event.")
     return reader(read_json(raw, headers, may_be_form=True))
 
 
@@ -174,7 +174,7 @@ def _read_push(json: bytes) -> WebhookEvent:
 def _read_pull_request(json: bytes) -> WebhookEvent:
     action = _ACTIONS.get(decode(_ACTION, json).action)
     if action is None:
-        return Ignored("Of pull requests, only what opens, changes or closes them is followed.")
+        return Ignored("Pharos follows only pull requests that are opened, closed, or get new code.")
     event = decode(_PULL_REQUEST, json)
     head = event.pull_request.head
     ref = f"refs/pull/{event.number}/head"

@@ -60,7 +60,7 @@ _ACTIONS: dict[str, Literal["opened", "updated", "closed"]] = {
     "close": "closed",
     "merge": "closed",
 }
-_NOT_FOLLOWED = Ignored("This event is not followed.")
+_NOT_FOLLOWED = Ignored("Pharos does not follow this event.")
 
 
 class _Kind(Payload):
@@ -196,7 +196,7 @@ def _read_merge_request(json: bytes) -> WebhookEvent:
     action = _ACTIONS.get(attributes.action or "")
     # An update without `oldrev` changed no code: only the title, a label or the like.
     if action is None or (action == "updated" and attributes.oldrev is None):
-        return Ignored("Of merge requests, only what opens or closes them or changes their code is followed.")
+        return Ignored("Pharos follows only merge requests that are opened, closed, or get new code.")
     event = decode(_MERGE_REQUEST, json)
     request = event.object_attributes
     ref = f"refs/merge-requests/{request.iid}/head"

@@ -10,7 +10,7 @@ _MAX_REPORTED_KEY_LENGTH = 100
 
 
 class BadKeys(ValueError):
-    """`field` is the duplicate key, or empty if the body as a whole cannot be checked."""
+    """`field` is the duplicate key, or empty if the body cannot be checked."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)

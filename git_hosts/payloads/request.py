@@ -1,6 +1,6 @@
 """Reads the headers and JSON bodies of webhook deliveries.
 
-A header that is sent twice is refused: a proxy on the way may have read the other value.
+A header that is sent twice is refused: a proxy may have read the other value.
 """
 
 import re
@@ -35,7 +35,7 @@ def read_signature_header(headers: Headers, name: str, advice: str) -> str:
     if not values:
         raise BadSignature(f"The header {name} is missing. {advice}")
     if len(values) > 1:
-        raise BadSignature(f"The header {name} is there {len(values)} times: send it once.")
+        raise BadSignature(f"The header {name} was sent {len(values)} times. Send it once.")
     return values[0]
 
 
@@ -43,15 +43,15 @@ def read_single_header(headers: Headers, name: str) -> str | None:
     """Return the only value of the header; None if it is missing. Raises `PayloadNotUsable`."""
     values = headers.get(name.lower(), ())
     if len(values) > 1:
-        raise payload_error(name, f"is there {len(values)} times", "Send it once.")
+        raise payload_error(name, f"was sent {len(values)} times", "Send it once.")
     return values[0] if values else None
 
 
 def read_event_header(headers: Headers, name: str) -> str:
-    """Return the event as the host names it. Raises `PayloadNotUsable`."""
+    """Return the host's name of the event. Raises `PayloadNotUsable`."""
     event = read_single_header(headers, name)
     if event is None:
-        raise payload_error(name, "is missing", "It has to name the event.")
+        raise payload_error(name, "is missing", "It must name the event.")
     if _EVENT_NAME.fullmatch(event) is None:
         raise payload_error(name, "must be 1 to 100 printable ASCII characters")
     return event

@@ -11,7 +11,7 @@ from pipeline_contracts.git_refs import LONGEST_REF, is_commit, is_ref
 
 IGNORED_TAG = Ignored("Tags are not followed.")
 IGNORED_REF = Ignored(
-    f"Only branches are followed, and of them those with names that Git allows, of at most {LONGEST_REF} characters."
+    f"Pharos follows only branches whose names Git allows and have at most {LONGEST_REF} characters."
 )
 _BRANCHES, _TAGS = "refs/heads/", "refs/tags/"
 MAX_NAME_LENGTH = 100
@@ -93,7 +93,7 @@ def read_full_name(text: str, path: str) -> str:
 
 
 def read_pushed_branch(ref: str) -> str | Ignored:
-    """Return the branch that was pushed, or why the push is ignored."""
+    """Return the branch that was pushed, or the reason why the push is ignored."""
     if ref.startswith(_TAGS):
         return IGNORED_TAG
     branch = ref.removeprefix(_BRANCHES)

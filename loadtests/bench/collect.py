@@ -16,7 +16,8 @@ _CONSUMER_TARGET_US = 12.0
 
 
 async def measure_collect_edge(progress: Progress, length: RunLength) -> list[Figure]:
-    """Measure requests with one page view, and with the most that fit: with User-Agent, country, origin and hash."""
+    """Measure requests with one page view and with the maximum number, including User-Agent, country, origin and
+    hash."""
     figures = []
     for views in (1, VIEWS):
         part = f"edge, collect, {views} page view{'s' if views > 1 else ''} a request"

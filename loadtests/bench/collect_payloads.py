@@ -12,7 +12,7 @@ from pipeline_contracts.times import DAY_MS
 
 ORIGIN = "https://shop.example"
 VIEWS = 20
-"""The most page views that fit into a request."""
+"""The maximum number of page views in a request."""
 _PATHS = ["/", "/products", "/cart", "/about", *(f"/products/{number}" for number in range(60))]
 _REFERRERS = (
     None,

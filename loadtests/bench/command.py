@@ -1,4 +1,4 @@
-"""What the commands of the benchmarks share: how they run, how a signal ends them, and where their results go."""
+"""The common parts of the benchmark commands: running, ending by a signal, and writing results."""
 
 import argparse
 import asyncio
@@ -24,7 +24,7 @@ def add_json_option(parser: argparse.ArgumentParser, results: Path, what: str) -
 
 
 def run_measurements(name: str, measure: Coroutine[Any, Any, T], *faults: type[Exception]) -> T:
-    """Return what `measure` returns. Raises `SystemExit`: 1 with a message for one of the faults, 130 for a signal."""
+    """Return the result of `measure`. Raises `SystemExit`: 1 with a message for one of the faults, 130 for a signal."""
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_cancel_on_sigterm(measure))

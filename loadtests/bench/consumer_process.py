@@ -234,7 +234,7 @@ def main() -> None:
     for telemetry also transform, and coding for OTLP. Optional: store_folder of an existing column store, the site of
     page views, chunk_rows, the most rows of an insert, and commands, SQL for the store before all."""
     arguments: dict[str, Any] = json.loads(sys.argv[1])
-    # As `pharos up` does.
+    # The same setting as in `pharos up`.
     keep_freed_memory()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(

@@ -11,7 +11,7 @@ _LISTS = "names=sources,pages,countries,devices&limit=9"
 
 @dataclass(frozen=True, slots=True)
 class DashboardPage:
-    """A page, and the paths below `/api/v1/` that it reads. It draws once all of them have answered."""
+    """A page, and the paths below `/api/v1/` that it reads. The page is drawn once all responses have arrived."""
 
     name: str
     paths: Sequence[str]
@@ -19,7 +19,7 @@ class DashboardPage:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What the pages show."""
+    """The objects that the pages show."""
 
     project: str
     environment: str
@@ -33,7 +33,7 @@ class Shown:
 
 
 def dashboard_pages(shown: Shown) -> list[DashboardPage]:
-    """Return the pages, those of time ranges with the shortest, the default and the longest one."""
+    """Return the pages. Pages with a time range occur with the shortest, the default and the longest one."""
     return [
         *_overview(),
         *_analytics(shown),

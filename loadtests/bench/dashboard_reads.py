@@ -1,5 +1,5 @@
-"""How long the dashboard waits for the data of each page, and how much CPU time that costs the server: control and the
-column store, which are one process. Stored are the telemetry of 30 days and the page views of 90."""
+"""The time for which the dashboard waits for the data of each page, and the CPU time of the server (control plane and
+column store in one process). The store has the telemetry of 30 days and the page views of 90."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ async def measure_dashboard_reads(progress: Progress, length: RunLength) -> list
             samples["trace"],
             samples["group"],
         )
-        # The next start writes it again, with its own address.
+        # Deleted, because the next start writes it again with its own address.
         (folder / "credentials.json").unlink()
         async with running_platform(folder) as platform:
             figures = []
@@ -70,7 +70,7 @@ async def _measure(
     used = 0.0
     failures: dict[str, int] = {}
     with progress.step(page.name, length.telemetry_reads) as report_progress:
-        # The first one warms up.
+        # The first request warms up and is not measured.
         for number in range(length.telemetry_reads + 1):
             cpu, begun = cpu_seconds(platform.pid), perf_counter()
             failed = await _open(platform, page.paths)
@@ -91,7 +91,7 @@ async def _measure(
 
 
 async def _open(platform: Platform, paths: Sequence[str]) -> list[str]:
-    """Read all paths at once, as a page does; return what went wrong."""
+    """Read all paths at once, as a page does; return the errors."""
     headers = {"Authorization": f"Bearer {platform.api_token}"}
 
     async def read(path: str) -> str | None:

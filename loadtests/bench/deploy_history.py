@@ -28,7 +28,7 @@ _TYPES = ("development", "staging", "production")
 # The last project has one deployment in 2,500.
 _RARE = PROJECTS
 _RARE_EVERY = 2_500
-# So many of the newest projects have a deployment in progress.
+# How many of the newest projects have a deployment in progress.
 _ACTIVE = 20
 _FINAL_STATUSES = ("succeeded",) * 17 + ("failed", "failed", "canceled")
 _PEOPLE = 30
@@ -211,7 +211,7 @@ def _repository(number: int) -> _Row:
 
 def _variables(number: int) -> _Row:
     environment, version = divmod(number - 1, _VERSIONS)
-    # Never decrypted here.
+    # Not a real ciphertext: it is never decrypted here.
     return {
         "environment_id": environment + 1,
         "version": version + 1,

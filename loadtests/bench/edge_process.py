@@ -41,13 +41,13 @@ from wiring.processes.edge import SLICE_SECONDS
 
 # Nothing consumes this log: it must not fill up within a measurement.
 _LOG_BYTES = 2**40
-# Counted like any other limit, and never reached.
+# This limit is counted like any other, but never reached.
 _LIMIT = RateLimit(1e9, 10**9)
 _COUNTRIES = Path(".engines/countries.mmdb")
 HEARTBEAT = 1
 """The monitor of the first monitor key."""
 KEYS_FILE = "keys.json"
-"""In the folder: a list of ingest keys, and a list of monitor keys."""
+"""Names of files in the folder: a list of ingest keys, and a list of monitor keys."""
 
 
 async def _open_log(exits: AsyncExitStack, folder: Path, bootstrap: str | None) -> EventLog:
@@ -141,7 +141,7 @@ async def _serve(
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
-    # Nothing is ever sent there: it becomes readable when the benchmark ends for any reason.
+    # The benchmark never sends anything: standard input becomes readable when the benchmark ends for any reason.
     loop.add_reader(sys.stdin, stop.set)
     ingest_keys, monitor_keys, entries = _make_keys(keys, accounts, monitors)
     tracker_id = make_identifier("sit", 0)

@@ -12,7 +12,7 @@ from loadtests.bench.payloads import make_bodies, number_body
 # As many different bodies as fit into several group commits of the log.
 _BODIES = 256
 _SINGLE_BODIES = 4096
-# Takes the place of a key in a prepared head.
+# Placeholder for a key in a prepared head.
 _KEY = "@"
 
 
@@ -42,8 +42,8 @@ def spread_requests(ingest_keys: Sequence[str], events: int) -> MakeRequest:
 
 
 def gzip_requests(ingest_key: str, events: int) -> MakeRequest:
-    """Return compressed requests of `events` events. They are prepared and repeated: the edge alone accepts repeated
-    batches."""
+    """Return compressed requests of `events` events. They are prepared in advance and repeated: the edge by itself
+    accepts repeated batches."""
     requests: Sequence[bytes] = [
         _head(ingest_key, len(packed), "Content-Encoding: gzip\r\n") + packed
         for number, body in enumerate(make_bodies(_BODIES, events))

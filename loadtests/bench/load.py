@@ -1,6 +1,6 @@
 """The load generator: keep-alive connections over bare protocols that send requests and count responses.
 
-It creates no request or response objects, so that it never limits the part under load.
+It creates no request or response objects, so that the generator never limits the part under load.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The parts that are measured on Kafka and Redis, which are started for it."""
+"""Measurements on Kafka and Redis, which are started for them."""
 
 import asyncio
 import tempfile
@@ -37,8 +37,8 @@ async def measure_consumer_on_kafka(progress: Progress, length: RunLength) -> li
 async def running_engines(
     progress: Progress, partitions: int | None = None
 ) -> AsyncIterator[tuple[KafkaBroker, RedisServer]]:
-    """Run Kafka with the topics of Pharos, and Redis. `partitions`: of each topic, else the setting's default. Raises
-    `ChildFailed` if one cannot be started."""
+    """Run Kafka with the topics of Pharos, and Redis. `partitions` is the number for each topic; the default is that of
+    the setting. Raises `ChildFailed` if one cannot be started."""
     settings = Settings() if partitions is None else Settings(kafka_partitions=partitions)
     with tempfile.TemporaryDirectory(prefix="pharos-bench-") as folder, ExitStack() as exits:
         try:

@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-# A placeholder in the IDs of each body and its events. As many digits replace it at the sending, so that no length
-# changes.
+# A placeholder in the IDs of each body and its events. The same number of digits replaces it when the body is sent, so
+# that no length changes.
 _NUMBER = b"@@@@@@@@@@"
 
 _SERVICES = ("checkout", "catalog", "accounts", "search", "mailer")

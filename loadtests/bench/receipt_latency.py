@@ -16,7 +16,8 @@ _BATCH_EVENTS = 100
 _EVENTS_PER_SECOND = 5000
 _CONNECTIONS = 16
 _SAMPLERS = 4
-# Reading receipts costs the platform CPU time: often enough for precision, rarely enough not to be the load.
+# Interval of reads of receipts. Reads cost the platform CPU time, so the interval balances precision against additional
+# load.
 _POLL_SECONDS = 0.04
 # Sampled batches have numbers from here on; no other batch has them.
 _FIRST_SAMPLE = 5 * 10**9

@@ -17,9 +17,9 @@ class RunLength:
     """Seconds between readiness and the measurement of idle memory."""
     receipt_seconds: float
     telemetry_events: int
-    """Telemetry events of the reads; there are as many spans, log records and data points besides."""
+    """Telemetry events for the reads; the same numbers of spans, log records and data points are stored too."""
     telemetry_reads: int
-    """Requests of each read of telemetry."""
+    """Number of requests for each read of telemetry."""
 
 
 FULL = RunLength(

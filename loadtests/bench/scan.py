@@ -101,7 +101,7 @@ async def _measure(states: MonitorStates) -> dict[str, float]:
         ("all become down", _T0 + _HOUR_MS + _GRACE_MS),
     ):
         now_ms = at_ms + 10_000
-        # Pharos ran all the time between the passes.
+        # Store that Pharos ran all the time between the passes.
         for clock in (topics.HEARTBEATS, SCAN_CLOCK):
             await states.note_progress(Progress(clock, 0, now_ms))
         scan = HeartbeatScan(states, asyncio.Event(), lambda now_ms=now_ms: now_ms)  # type: ignore[misc]

@@ -65,7 +65,7 @@ async def _refresh(store: ChdbColumnStore) -> float:
 async def _report(
     store: ChdbColumnStore, days: int, filters: VisitFilters, now: datetime
 ) -> dict[str, float]:
-    """Make one report; return milliseconds, CPU milliseconds and rows read."""
+    """Make one report; return milliseconds, CPU milliseconds and the number of rows read."""
     request = ReportRequest(1, _ZONE, filters, Goals(("purchase",), ("/products/7",)), now)
     rows, cpu, begun = await _rows_read(store), cpu_seconds(os.getpid()), time.perf_counter()
     report = await site_report(store, request, days)
@@ -80,7 +80,8 @@ async def _rows_read(store: ChdbColumnStore) -> int:
 
 
 async def _child(folder: Path, days: int, name: str, times: int, moving: bool) -> None:
-    """Reports one after the other in a fresh process. `moving`: each at another time, so that today is stale."""
+    """Make reports one after the other in a new process. `moving`: each at another time, so that today's rollup is
+    stale."""
     store = await open_chdb(folder)
     forget_peak(os.getpid())
     reports = []
@@ -99,7 +100,7 @@ def _run_child(folder: Path, days: int, name: str, times: int, *, moving: bool) 
 
 
 def _drop_caches() -> bool:
-    """Make the system forget what it has read of the disk; only root may."""
+    """Drop the system's disk cache, which only root may do."""
     try:
         os.sync()
         Path("/proc/sys/vm/drop_caches").write_text("3")
@@ -174,7 +175,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pharos-bench-") as made:
         folder = Path(made) / "clickhouse"
-        # In a process of its own: the measured ones begin with nothing in memory.
+        # In a process of its own, so that the measured processes start with nothing in memory.
         command = [sys.executable, "-m", "loadtests.bench.site_report", "--prepare", str(folder)]
         prepared = subprocess.run(
             [*command, str(arguments.views)], stdout=subprocess.PIPE, text=True, check=True

@@ -1,4 +1,4 @@
-"""The latency of each read of telemetry, of an environment with the telemetry of 30 days, over the API."""
+"""The latency of each read of telemetry over the API, for an environment with the telemetry of 30 days."""
 
 import json
 import tempfile
@@ -43,7 +43,7 @@ async def measure_telemetry_reads(progress: Progress, length: RunLength) -> list
             "events": length.telemetry_events,
         }
         samples = await fill_telemetry(progress, arguments)
-        # The next start writes it again, with its own address.
+        # Deleted, because the next start writes it again with its own address.
         (folder / "credentials.json").unlink()
         filled_at = datetime.now(UTC)
         async with running_platform(folder) as platform:
@@ -71,7 +71,7 @@ def _make_reads(samples: dict[str, str], filled_at: datetime) -> Sequence[_Read]
     to = quote(filled_at.isoformat())
 
     def last(days: str) -> str:
-        # The rows end when the filling began: an hour from then on would be empty.
+        # The rows end at the time when filling began: an hour after that time would be empty.
         hours = {"1h": 1, "24h": 24, "30d": 720}[days]
         begin = datetime.fromtimestamp(filled_at.timestamp() - 3600 * hours - 3600, UTC)
         return f"from={quote(begin.isoformat())}&to={to}"
@@ -114,7 +114,7 @@ async def _measure(
     used = 0.0
     failures: dict[str, int] = {}
     with progress.step(read.name, length.telemetry_reads) as report_progress:
-        # The first one warms up.
+        # The first request warms up and is not measured.
         for number in range(length.telemetry_reads + 1):
             cpu, begun = cpu_seconds(platform.pid), perf_counter()
             async with platform.http.get(url, headers=headers) as response:

@@ -1,1 +1,1 @@
-"""What an event costs as batches, keys, partitions, stored rows, sites and heartbeats become more."""
+"""Curves of the cost of an event against the number of batches, keys, partitions, stored rows, sites and heartbeats."""

@@ -1,4 +1,4 @@
-"""`python -m loadtests.curves`: measure what an event costs as everything around it becomes more."""
+"""`python -m loadtests.curves`: measure the cost of an event against the size of everything around it."""
 
 import argparse
 import sys
@@ -28,7 +28,7 @@ from tests.support.engines import EngineMissing
 _RESULTS = Path("curves-results.json")
 _IMAGES = Path("docs/images")
 _PUBLISHED = Path(__file__).with_name("published.json")
-# Each point of a curve is one measurement: shorter than those of `make bench`, and more of them.
+# Each point of a curve is one measurement. There are more of them than in `make bench`, and they are shorter.
 _FULL = replace(FULL, warm_up=1.5, seconds=5.0, informative_seconds=8.0, consumer_events=200_000)
 _QUICK = replace(QUICK, consumer_events=20_000)
 _VIEWS = 100_000_000

@@ -49,7 +49,7 @@ async def measure_batches(progress: Progress, length: RunLength) -> list[Point]:
 
 
 async def measure_inserts(progress: Progress, length: RunLength) -> list[Point]:
-    """Measure ClickHouse with inserts of at most so many rows, with and without the merges that follow."""
+    """Measure ClickHouse with inserts of at most this many rows, with and without the merges that follow."""
     points = []
     for rows in _INSERTS:
         fewer = replace(length, consumer_events=min(length.consumer_events, 400 * rows))

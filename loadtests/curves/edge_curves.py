@@ -33,8 +33,8 @@ async def measure_batches(progress: Progress, length: RunLength) -> list[Point]:
     async with running_engines(progress) as (kafka, redis):
         with_accelerator = _engines(kafka.bootstrap, redis.url)
         for line, engines in (
-            # First, because a broker takes some ten thousand requests to become fast: the costs of the model come from
-            # the second line.
+            # This line is measured first, because a broker needs some ten thousand requests to become fast, and the
+            # costs of the model come from the second line.
             ("Python alone", replace(with_accelerator, accelerator="off")),
             ("with the accelerator", with_accelerator),
         ):
@@ -51,7 +51,7 @@ async def measure_batches(progress: Progress, length: RunLength) -> list[Point]:
 
 
 async def measure_keys(progress: Progress, length: RunLength) -> list[Point]:
-    """Measure requests of one event that take keys in turn: keys of one account, and keys of an account each.
+    """Measure requests of one event with keys in turn: first keys of one account, then keys of different accounts.
 
     Each key is used once before: its first request reads it from Redis.
     """
@@ -95,7 +95,7 @@ async def measure_partitions(progress: Progress, length: RunLength) -> list[Poin
 
 
 async def measure_rates(progress: Progress, length: RunLength) -> list[Point]:
-    """Measure moderate rates, where few requests share a produce request, with the time to the answer."""
+    """Measure moderate rates, at which few requests share a produce request, with the response time."""
     points = []
     async with running_engines(progress) as (kafka, redis):
         for events in (1, 100):

@@ -1,4 +1,4 @@
-"""Curves of heartbeats: a ping at the edge, a signal at the consumer, and the scan that judges due heartbeats."""
+"""Curves of heartbeats: a ping at the edge, a signal at the consumer, and the scan of due heartbeats."""
 
 import tempfile
 
@@ -12,7 +12,7 @@ from loadtests.curves.points import Point
 _HEARTBEATS = (1_000, 10_000, 100_000)
 _CONNECTIONS = 64
 _SCAN_SECONDS = 2.0
-"""Between two scans, as in `consumers.scan_heartbeats`."""
+"""Seconds between two scans, as in `consumers.scan_heartbeats`."""
 
 
 async def measure_heartbeats(progress: Progress, length: RunLength) -> list[Point]:

@@ -63,7 +63,7 @@ async def _run(folder: Path, heartbeats: int) -> None:
 
 
 async def _advance(states: MonitorStates, through_ms: int) -> None:
-    """Note that all signals up to this time are applied."""
+    """Store that all signals up to this time are applied."""
     await states.note_progress(Progress(topics.HEARTBEATS, 0, through_ms))
 
 
@@ -89,9 +89,9 @@ async def _measure_signals(monitored: Monitored, ids: list[int]) -> float:
 
 async def _measure_due(monitored: Monitored, scan: HeartbeatScan, clock: _Clock, heartbeats: int) -> float:
     """Return CPU microseconds of a heartbeat when the deadlines of all have passed."""
-    # Those that got a signal have another deadline: later, and for all before this time.
+    # Heartbeats that got a signal have a later deadline, but all deadlines are before this time.
     clock.now_ms = T0 + 20 * MINUTE
-    # The scan must not look like one that stood still, which would move the deadlines.
+    # Store that the scan ran meanwhile: a gap of the scan would move the deadlines.
     await monitored.states.note_progress(Progress(SCAN_CLOCK, 0, clock.now_ms))
     await _advance(monitored.states, clock.now_ms)
     before = time.process_time()

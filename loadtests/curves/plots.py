@@ -27,8 +27,8 @@ _LARGE_RATIO = 20.0
 
 
 def draw_pictures(results: Results, folder: Path, ending: str = "svg") -> list[Path]:
-    """Draw each picture of which a curve was measured; return the files."""
-    # The same bytes for the same points, and text that can be searched.
+    """Draw each picture with at least one measured curve; return the files."""
+    # Makes the same points give the same bytes, and keeps text searchable.
     matplotlib.rcParams.update({"svg.hashsalt": "pharos", "svg.fonttype": "none", "font.size": 9})
     files = []
     for name, curves in PICTURES.items():
@@ -64,7 +64,7 @@ def _draw_curve(axes: Axes, results: Results, name: str) -> None:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
     else:
-        # From zero: a flat curve must look flat.
+        # The axis starts at zero, so that a flat curve looks flat.
         axes.set_ylim(0, 1.25 * highest)
     axes.set_title(curve.title, fontsize=10)
     axes.set_xlabel(curve.x)

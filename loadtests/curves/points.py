@@ -21,7 +21,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What a curve shows, with units."""
+    """The quantities that a curve shows, with units."""
 
     title: str
     x: str
@@ -55,7 +55,7 @@ CURVES: Mapping[str, Curve] = {
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Everything that a run has measured. `parts` has the points by the name of the part that measured them."""
+    """The results of a run. `parts` maps the name of each measured part to its points."""
 
     date: str
     """YYYY-MM-DD."""
@@ -81,7 +81,7 @@ def encode_results(results: Results) -> bytes:
 
 
 def read_results(file: Path) -> Results:
-    """Read what `encode_results` made. Raises `OSError` and `msgspec.DecodeError`."""
+    """Read the result of `encode_results`. Raises `OSError` and `msgspec.DecodeError`."""
     return msgspec.json.decode(file.read_bytes(), type=Results)
 
 

@@ -1,4 +1,4 @@
-"""Curves of the column store as it grows: storing a page view, a report, and look-ups of visits and of receipts."""
+"""Curves of the growing column store: storing a page view, a report, and look-ups of visits and of receipts."""
 
 import contextlib
 import os
@@ -18,18 +18,19 @@ from loadtests.curves.stored_rows_process import DAYS, RECEIPT_DAYS, STOP_MERGES
 _SITE_VIEWS = 300_000
 _MANY_SITES = 10_000
 _SIZES = (1_000_000, 10_000_000)
-"""Page views, before the largest size."""
+"""Numbers of page views, without the largest one."""
 _COLD_REPORTS = 3
 _WARM_REPORTS = 11
 _LOOK_UPS = 4
 _CHECKS = 6
 _RECEIPT_LOOK_UPS = 21
-# Sites of events that are stored: each measurement has its own, because IDs repeat.
+# Each measurement stores events for sites of its own, because IDs repeat.
 _FIRST_NEW_SITE = 1_000_000
 
 
 async def measure_stored_rows(progress: Progress, length: RunLength, largest: int) -> list[Point]:
-    """Measure stores of up to `largest` page views, of 10,000 sites, and all but the largest with those of one site."""
+    """Measure stores of up to `largest` page views of 10,000 sites, and all but the largest also with page views of one
+    site."""
     points = []
     many = [*(size for size in _SIZES if size < largest), largest]
     for sites, sizes in ((_MANY_SITES, many), (1, many[:-1] or many)):
@@ -39,7 +40,7 @@ async def measure_stored_rows(progress: Progress, length: RunLength, largest: in
             views = 0
             for number, size in enumerate(sizes):
                 label = f"{size:,} page views of {sites:,} sites"
-                # Numbers of rows: two for each page view, beyond those of the fixed site and of the steps before.
+                # Numbers of rows: two for each page view, after the numbers of the fixed site and of earlier steps.
                 first = 4 * (_SITE_VIEWS + views)
                 more = {"sites": sites, "views": size - views, "first": first}
                 await _run(progress, label, folder, "fill_others", DAYS, **more)
@@ -113,13 +114,13 @@ async def _run(
             for number in range(steps):
                 reports.append(await child.read())
                 report_progress(number + 1)
-            # Merges, rollups, and the closing of the store.
+            # The time includes merges, rollups and closing the store.
             await child.read()
     return reports
 
 
 def _drop_caches() -> None:
-    """Make the system forget what it has read of the disk; only root may."""
+    """Drop the system's disk cache, which only root may do."""
     os.sync()
     with contextlib.suppress(OSError):
         Path("/proc/sys/vm/drop_caches").write_text("3")

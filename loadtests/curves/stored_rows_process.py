@@ -1,6 +1,6 @@
 """A child process on a column store with page views of 90 days: adds rows, or measures reports and look-ups.
 
-Site 1 has a fixed number of page views; those of the other sites become more from step to step.
+Site 1 has a fixed number of page views; the other sites get more with each step.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _SITE = 1
 _OTHER_SITES = 2
 _ZONE = "Europe/Oslo"
 _REPORT_DAYS = 30
-# As `control_workers.refresh_daily_rollups` checks.
+# The same days as in `control_workers.refresh_daily_rollups`.
 _CHECKED_DAYS = 730
 _LOOK_UP_MS = 2 * 3_600_000
 _MERGE_SECONDS = 120.0
@@ -40,7 +40,7 @@ _SQL = read_statements(__file__)
 
 
 async def _add(store: ChdbColumnStore, site: int, sites: int, views: int, first: int) -> None:
-    """Add page views of so many sites from `site` on; `first`: a number that no page view has yet."""
+    """Add page views of this many sites, starting with `site`; `first` is the first unused number of a page view."""
     await apply_schema(store)
     a_day = max(1, views // DAYS)
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -54,7 +54,7 @@ def main() -> int:
     if arguments.json:
         print(json.dumps(_document(result)))
     else:
-        # In a file, do not truncate the table.
+        # If the output is a file, do not truncate the table.
         Console(width=None if sys.stdout.isatty() else 120).print(_table(result))
         print(result.verdict.text())
     return 0 if result.verdict.holds else 1

@@ -1,4 +1,4 @@
-"""The faults: each begins, lasts, and leaves the stack complete again."""
+"""The faults. After each, the stack is complete again."""
 
 import signal
 import time

@@ -53,7 +53,7 @@ class Sender:
         return {batch: events for phase in self.phases for batch, events in phase.acknowledged.items()}
 
     def enter(self, name: str) -> Phase:
-        """Begin another phase."""
+        """Start another phase."""
         self.phases.append(Phase(name, time.monotonic()))
         return self.phases[-1]
 
@@ -67,7 +67,7 @@ class Sender:
         self.phase.longest_pause = max(self.phase.longest_pause, now - max(self._last, self.phase.begun))
 
     async def run(self) -> None:
-        """Send all batches; return when each has its 202."""
+        """Send all batches; return when each has a 202."""
         numbers = iter(range(self._batches))
         begun = time.monotonic()
         timeout = aiohttp.ClientTimeout(total=_ATTEMPT_SECONDS)

@@ -23,7 +23,7 @@ class Result:
     verdict: Verdict
     by_phase: list[Verdict]
     explanation: str
-    """The description of `explain`; empty if every acknowledged batch is stored once."""
+    """The output of `explain`; empty if every acknowledged batch is stored once."""
 
 
 async def run_tour(

@@ -1,1 +1,1 @@
-"""Pharos' edge next to other programs that do the same work: `python -m loadtests.peers`."""
+"""Comparison of Pharos' edge with other programs that do the same work: `python -m loadtests.peers`."""

@@ -12,7 +12,7 @@ from tests.support.engines import EngineMissing
 _SOURCE = Path(__file__).parent
 _ENGINES = Path(__file__).parents[2] / ".engines"
 _BUILDER = "go.opentelemetry.io/collector/cmd/builder@v0.165.0"
-"""The Collector's own builder; `collector/builder.yaml` pins what it puts together."""
+"""The Collector's own builder; `collector/builder.yaml` pins the components."""
 _SECONDS = 3600
 
 

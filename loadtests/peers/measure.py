@@ -62,7 +62,7 @@ CASES: Mapping[str, Case] = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is measured. `rates`: requests a second; 0 is full speed."""
+    """The measurements to take. `rates`: requests a second; 0 is full speed."""
 
     cases: Sequence[str]
     peers: Sequence[str]
@@ -93,7 +93,8 @@ class Taken:
 async def measure_peers(progress: Progress, plan: Plan) -> AsyncIterator[Taken]:
     """Measure every case at every rate: in each round one peer after the other, each in a new process.
 
-    Raises `PeerFailed` if a request is refused or an answered one is not in the log once, and `EngineMissing`.
+    Raises `PeerFailed` if a request is refused, or if an acknowledged one is not in the log exactly once, and
+    `EngineMissing`.
     """
     async with running_engines(progress) as (kafka, redis):
         cluster = Cluster(kafka.bootstrap, redis.url)

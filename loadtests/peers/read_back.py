@@ -1,4 +1,4 @@
-"""Reads back from the brokers what a peer has answered for."""
+"""Reads the records that a peer has acknowledged back from the brokers."""
 
 import re
 from collections import Counter
@@ -15,12 +15,12 @@ _BATCH = re.compile(rb'"batch_id":"bench-(\d{10})"')
 
 
 class PeerFailed(Exception):
-    """A peer has refused a request, has lost one that it answered, or has stored one twice."""
+    """A peer has refused a request, lost an acknowledged one, or stored one twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What is in a topic: its messages, and how often each numbered ingest batch is."""
+    """The contents of a topic: the number of messages, and how often each numbered ingest batch occurs."""
 
     messages: int
     batches: Counter[bytes]
@@ -61,7 +61,7 @@ async def _remove(bootstrap: str, ends: Mapping[TopicPartition, int]) -> None:
 
 
 def check_stored(stored: Stored, answered: int, in_flight: int) -> None:
-    """Check that each answered request is there once; `in_flight` requests at most had no answer.
+    """Check that each acknowledged request is stored once; at most `in_flight` requests had no response.
 
     Raises `PeerFailed`.
     """

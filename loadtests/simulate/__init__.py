@@ -1,1 +1,1 @@
-"""A queueing model of Pharos that computes with measured costs, and its comparison with a real edge."""
+"""A queueing model of Pharos with measured costs, and its comparison with a real edge."""

@@ -1,4 +1,4 @@
-"""`python -m loadtests.simulate`: what a load takes, as the model says, or the model next to real processes."""
+"""`python -m loadtests.simulate`: compute the processes that a load needs, or compare the model with real processes."""
 
 import argparse
 import sys

@@ -1,7 +1,7 @@
 """Computes the model's costs from the points of `make curves`.
 
-The costs of the edge come from requests at full speed and at 100 to 1,000 requests a second. The model itself says how
-many turns of the event loop and how many produce requests a request has there: counts and costs are found by turns.
+The costs of the edge come from requests at full speed and at 100 to 1,000 requests a second. The model itself gives the
+number of turns of the event loop and of produce requests per request, so counts and costs are computed alternately.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,8 @@ _ROUNDS = 10
 _REQUESTS = 4000
 _FIRST_GUESS = EdgeCosts(150.0, 3.0, 30.0, 100.0, broker_p50_ms=2.0, broker_p99_ms=4.0)
 _SHORTEST_MS = 0.1
-# A slow response of the broker delays several requests: their percentile moves by more than that of responses.
+# A slow response of the broker delays several requests, so the percentile of requests moves more than the percentile of
+# responses.
 _STEP = 0.5
 _COMPRESSED_RECORDS = 8
 _BATCH_EVENTS = 100
@@ -39,7 +40,7 @@ def calibrate(results: Results) -> Costs:
 
 
 def fit(rows: Sequence[Sequence[float]], values: Sequence[float]) -> list[float]:
-    """Return the factors, none below 0, with which the columns of `rows` add up to the values, by least squares of
+    """Return the non-negative factors with which the columns of `rows` add up to the values, by least squares of
     relative errors. Raises `ValueError` without values."""
     if not values:
         raise ValueError("A curve that the costs need was not measured: run make curves without --only.")
@@ -49,7 +50,7 @@ def fit(rows: Sequence[Sequence[float]], values: Sequence[float]) -> list[float]
         found, *_ = numpy.linalg.lstsq(matrix[:, used], numpy.ones(len(values)), rcond=None)
         if min(found) >= 0 or len(used) == 1:
             break
-        # What seems to cost less than nothing costs nothing that could be measured.
+        # A negative factor means that the cost is too small to measure: use 0.
         used.pop(int(numpy.argmin(found)))
     factors = [0.0] * matrix.shape[1]
     for column, factor in zip(used, found, strict=True):
@@ -72,7 +73,7 @@ def _edge_costs(results: Results) -> EdgeCosts:
     rate = min(middle)
     costs = _FIRST_GUESS
     for _ in range(_ROUNDS):
-        # The times of the broker are those with which the answers at the lowest rate take as long as measured.
+        # Choose the times of the broker such that responses at the lowest rate take as long as measured.
         lowest = simulate_edge(costs, EdgeLoad(rate, 1, requests=_REQUESTS))
         p50_ms = max(_SHORTEST_MS, costs.broker_p50_ms + middle[rate] - lowest.p50_ms)
         p99_ms = max(p50_ms, costs.broker_p99_ms + _STEP * (slowest[rate] - lowest.p99_ms))
@@ -108,7 +109,8 @@ def _broker_costs(results: Results) -> BrokerCosts:
 
 
 def compressed_bytes_of_event() -> float:
-    """Return bytes in Kafka's log of an event of the benchmark's batches of 100 events, several batches in one."""
+    """Return the bytes per event in Kafka's log, for batches of 100 events of the benchmark, several in one Kafka
+    batch."""
     batch = RecordBatch(2**30, 0)
     for body in make_bodies(_COMPRESSED_RECORDS, _BATCH_EVENTS):
         batch.append(b"", b"", body, 0)

@@ -1,4 +1,4 @@
-"""Runs a real edge on Kafka at several rates, next to what the model predicts."""
+"""Runs a real edge on Kafka at several rates, and compares it with the model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ class Checked:
     events: int
     rate: float
     reached: float
-    """Requests a second that were answered."""
+    """Responses a second."""
     utilisation: float
     p50_ms: float
     p99_ms: float
@@ -67,7 +67,7 @@ async def check_edge(progress: Progress, length: RunLength, costs: Costs) -> lis
 
 
 def show_check(console: Console, checked: Sequence[Checked]) -> None:
-    """Print predictions next to measurements, and by how much the predicted CPU time is off."""
+    """Print predictions next to measurements, and the error of the predicted CPU time."""
     table = Table("Events a request", box=None, pad_edge=False)
     for heading in ("requests/s", "answered/s", "CPU", "predicted", "error", "p50 ms", "predicted"):
         table.add_column(heading, justify="right")

@@ -1,4 +1,4 @@
-"""Runs a real consumer into ClickHouse at several rates, next to the lag that the model predicts."""
+"""Runs a real consumer into ClickHouse at several rates, and compares its lag with the model."""
 
 import tempfile
 from collections.abc import Sequence

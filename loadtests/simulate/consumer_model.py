@@ -1,8 +1,8 @@
 """A model of the consumers of one topic and of ClickHouse, in closed form.
 
-A worker of each partition takes a chunk, at most `chunk_rows` rows or what comes within `chunk_seconds`, inserts it and
-commits it, before it takes the next one. A consumer process works on four chunks at once (`consumers.loop`) with one
-core. So a cycle of a partition takes as long as its slowest bound: its own chunk, the four slots, or the core.
+Each partition has a worker. It takes a chunk (at most `chunk_rows` rows, or the records of `chunk_seconds`), inserts it
+and commits it, before it takes the next one. A consumer process works on four chunks at once (`consumers.loop`) with
+one core. So a cycle of a partition takes as long as its slowest limit: its own chunk, the four slots, or the core.
 """
 
 import math
@@ -15,7 +15,8 @@ _SLOTS = 4
 
 @dataclass(frozen=True, slots=True)
 class ConsumerLoad:
-    """Events a second of a topic, spread evenly over its partitions, and these over the consumers."""
+    """Events a second of a topic, spread evenly over its partitions; partitions are spread evenly over the
+    consumers."""
 
     per_second: float
     batch_events: int
@@ -28,13 +29,13 @@ class ConsumerLoad:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerForecast:
-    """What the model says. If the consumers cannot keep up, the lag is infinite."""
+    """The result of the model. If the consumers cannot keep up, the lag is infinite."""
 
     utilisation: float
     """Share of one core of the consumer with the most partitions, if it keeps up."""
     rows_an_insert: float
     inserts_per_second: float
-    """Of all partitions, and so the new parts a second of each table."""
+    """Inserts a second of all partitions, which is the number of new parts a second of each table."""
     store_cores: float
     """Cores of ClickHouse for inserts and merges."""
     mean_lag_s: float
@@ -43,7 +44,7 @@ class ConsumerForecast:
 
 
 def forecast_consumers(consumer: ConsumerCosts, insert: InsertCosts, load: ConsumerLoad) -> ConsumerForecast:
-    """Return what the consumers of this load do."""
+    """Return the forecast for the consumers of this load."""
     partitions = math.ceil(load.partitions / load.consumers)
     rate = load.per_second / load.partitions
     event_s = 1e-6 * (consumer.event_us + consumer.record_us / load.batch_events)
@@ -74,13 +75,14 @@ def forecast_consumers(consumer: ConsumerCosts, insert: InsertCosts, load: Consu
 
 
 def _cycle(bounds: list[tuple[float, float]], rate: float, chunk_rows: int) -> tuple[float, float]:
-    """Return seconds of a cycle, and rows of its chunk; infinite seconds if more comes in than can be stored."""
-    # In a steady state a chunk has what came in during a cycle: rows = rate * (constant + slope * rows).
+    """Return the seconds of a cycle and the rows of its chunk; infinite seconds if more rows arrive than can be
+    stored."""
+    # In a steady state a chunk has the rows that arrived during a cycle: rows = rate * (constant + slope * rows).
     if all(slope * rate < 1 for _, slope in bounds):
         cycle = max(constant / (1 - slope * rate) for constant, slope in bounds)
         if rate * cycle <= chunk_rows:
             return cycle, rate * cycle
-    # Chunks are full before their time is over: nothing waits for the clock any more.
+    # Chunks are full before their time is over, so no chunk waits for its time limit.
     cycle = max(constant + slope * chunk_rows for constant, slope in bounds[1:])
     if rate * cycle > chunk_rows:
         return math.inf, chunk_rows

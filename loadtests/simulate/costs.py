@@ -1,4 +1,4 @@
-"""What the parts cost, as measured: the numbers that the model computes with, in `costs.json`."""
+"""Measured costs of the parts, with which the model computes, in `costs.json`."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -19,7 +19,7 @@ class EdgeCosts:
     event_us: float
     """Each event of a request."""
     turn_us: float
-    """Each turn of the event loop, however much it finds to do."""
+    """Each turn of the event loop, independent of its work."""
     produce_us: float
     """Each produce request, with its response."""
     broker_p50_ms: float
@@ -69,7 +69,7 @@ class Costs:
 
 
 def read_costs(file: Path = COSTS) -> Costs:
-    """Read what `write_costs` wrote. Raises `OSError` and `msgspec.DecodeError`."""
+    """Read the result of `write_costs`. Raises `OSError` and `msgspec.DecodeError`."""
     return msgspec.json.decode(file.read_bytes(), type=Costs)
 
 

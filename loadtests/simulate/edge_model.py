@@ -1,8 +1,8 @@
 """A discrete-event model of one edge on Kafka: an event loop that serves requests in turns, and one broker.
 
-A turn handles everything that is ready when it begins: requests, a response of the broker, a due batch. So a busy edge
-makes fewer turns for each request. A request is answered when the broker has acknowledged the produce request with its
-record; there is one produce request at a time, and a batch waits for more records until the linger is over, as in
+A turn handles everything that is ready at its start: requests, a response of the broker, a due batch. So a busy edge
+has fewer turns per request. A request gets its response when the broker has acknowledged the produce request with its
+record. There is one produce request at a time, and a batch waits for more records until the linger is over, as in
 `storage_backends.event_log.kafka_producer`. Pure: the same arguments give the same result.
 """
 
@@ -17,14 +17,14 @@ from loadtests.simulate.costs import EdgeCosts
 _TICK_S = 0.00113
 """The load generator of `loadtests.bench.load` sends at ticks of this length: it sleeps for 1 ms, and then sends."""
 _TIMER_S = 0.001
-"""A batch is sent so long before its linger is over, like in `kafka_producer`."""
+"""How long before the end of its linger a batch may be sent, as in `kafka_producer`."""
 _CLIENT_S = 50e-6
-"""From an answer to the next request of a connection that sends at full speed."""
+"""Time from a response to the next request of a connection at full speed."""
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeLoad:
-    """The requests to one edge: so many a second, or without a rate so many connections at full speed."""
+    """The requests to one edge: a rate, or without a rate a number of connections at full speed."""
 
     per_second: float | None
     events: int
@@ -34,12 +34,12 @@ class EdgeLoad:
     """True for independent senders (exponential intervals); else at even intervals, as the load generator sends."""
     linger_ms: float = 5.0
     requests: int = 20_000
-    """How many are simulated."""
+    """Number of simulated requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeForecast:
-    """What the model says. Times are from the moment when a request is due to its answer."""
+    """The result of the model. Times are from the due time of a request to its response."""
 
     per_second: float
     utilisation: float
@@ -47,17 +47,17 @@ class EdgeForecast:
     cpu_us: float
     """For each request."""
     mean_wait_ms: float
-    """Until the event loop begins with a request."""
+    """Time until the event loop starts to process a request."""
     p50_ms: float
     p99_ms: float
     turns: float
     """For each request."""
     produces: float
-    """Produce requests for each request."""
+    """Number of produce requests per request."""
 
 
 def simulate_edge(costs: EdgeCosts, load: EdgeLoad, seed: int = 1) -> EdgeForecast:
-    """Simulate the load from an idle edge on. A load above what the edge can serve shows as a utilisation of 1."""
+    """Simulate the load, starting with an idle edge. A load above the edge's capacity shows as a utilisation of 1."""
     chance = random.Random(seed)
     edge = _Edge(costs, load, chance)
     edge.run()
@@ -92,14 +92,14 @@ class _Edge:
         # (when it reaches the edge, when it was due)
         self._arrivals: list[tuple[float, float]] = []
         self._next_due = 0.0
-        # When the requests were due: those of the open batches, and those of the produce request in flight.
+        # Due times of requests: of the open batches, and of the produce request in flight.
         self._open: list[float] = []
         self._opened_at = math.inf
         self._flying: Sequence[float] = ()
         self._acknowledged_at = math.inf
 
     def run(self) -> None:
-        """Run until all requests are answered."""
+        """Run until all requests have a response."""
         if self._load.per_second is None:
             self._arrivals = [(0.0, 0.0)] * self._load.connections
         else:
@@ -133,7 +133,7 @@ class _Edge:
         self.now = end
 
     def _answer(self, at: float) -> None:
-        """Answer the requests of the acknowledged produce request."""
+        """Complete the requests of the acknowledged produce request."""
         for due in self._flying:
             self.latencies.append(at - due)
             if self._load.per_second is None:

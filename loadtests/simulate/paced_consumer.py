@@ -1,6 +1,6 @@
 """A child process that appends batches at a rate, and measures how long each takes until it is stored in ClickHouse.
 
-With the embedded log, which has one partition: batches are stored in the order of their appends.
+It uses the embedded log with its one partition, so batches are stored in the order of their appends.
 """
 
 import asyncio

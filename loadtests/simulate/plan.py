@@ -1,4 +1,4 @@
-"""How many edges, partitions, consumers and cores a number of events a second takes, from the measured costs."""
+"""Computes the edges, partitions, consumers and cores for a number of events a second, from the measured costs."""
 
 import math
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from loadtests.simulate.costs import Costs, EdgeCosts
 from loadtests.simulate.edge_model import EdgeForecast, EdgeLoad, simulate_edge
 
 TARGET = 0.6
-"""Share of its core that an edge or a consumer uses at most: the rest is for peaks and for one that has failed."""
+"""Maximum share of its core that an edge or a consumer uses: the rest is for peaks and for a failed process."""
 FEWEST_PARTITIONS = 12
 """The default of PHAROS_KAFKA_PARTITIONS."""
 _REQUESTS = 4000
@@ -18,7 +18,7 @@ _DOUBLINGS = 4
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What carries the load. Edges and consumers are processes, each with one core."""
+    """The processes for the load. Edges and consumers have one core each."""
 
     events_per_second: float
     batch_events: int
@@ -29,16 +29,16 @@ class Plan:
     consumers: int
     stored: ConsumerForecast
     broker_cores: float
-    """Of all brokers, for one copy of each record."""
+    """Cores of all brokers, for one copy of each record."""
     log_mb_per_second: float
-    """Compressed MB (10^6 bytes) that producers send; each copy and each reader takes as much again."""
+    """Compressed MB/s (10^6 bytes) that producers send; each copy and each reader adds the same amount."""
 
 
 def make_plan(costs: Costs, events_per_second: float, batch_events: int, chunk_seconds: float = 0.5) -> Plan:
     """Return the fewest processes that stay at `TARGET`. Senders are independent of each other."""
     requests = events_per_second / batch_events
     edges = max(1, math.ceil(requests / highest_rate(costs.edge, batch_events)))
-    # All of its requests: few of them do not show how long the slowest ones take.
+    # Simulate all of its requests, because a few do not show the slowest response times.
     load = EdgeLoad(requests / edges, batch_events, are_random=True)
     work, stored = _plan_consumers(costs, events_per_second, batch_events, chunk_seconds)
     return Plan(
@@ -70,7 +70,7 @@ def _plan_consumers(
             if math.isfinite(stored.longest_lag_s):
                 return work, stored
             partitions *= 2
-        # Slow inserts: more partitions do not help, because the consumers' slots are full.
+        # Inserts are slow: more partitions do not help, because the consumers' slots are full.
         consumers += math.ceil(consumers / 10)
 
 

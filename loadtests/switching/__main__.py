@@ -52,7 +52,7 @@ def main() -> int:
     if arguments.json:
         print(json.dumps({"operations": [describe(*one) for one in verdicts]}))
     else:
-        # In a file, do not truncate the table.
+        # If the output is a file, do not truncate the table.
         show_table(Console(width=None if sys.stdout.isatty() else 160), verdicts)
     return 1 if any(verdict.failed for _, verdict in verdicts) else 0
 

@@ -62,7 +62,7 @@ class Caller:
                 answer = await self._exchange(call, keeps)
             _read_answer(call, *answer)
         except TimeoutError:
-            call.failure = f"no answer within {_PATIENCE_SECONDS:.0f} s"
+            call.failure = f"no response within {_PATIENCE_SECONDS:.0f} s"
         except (OSError, EOFError, ValueError) as error:
             call.failure = f"{type(error).__name__}: {error}"
         call.ended = now()
@@ -126,7 +126,7 @@ async def _read_head(reader: asyncio.StreamReader) -> bytes:
     except asyncio.IncompleteReadError as error:
         if error.partial:
             raise
-        raise _Unanswered("closed without an answer") from None
+        raise _Unanswered("closed without a response") from None
     except ConnectionError as error:
         raise _Unanswered(str(error)) from None
 

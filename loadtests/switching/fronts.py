@@ -63,7 +63,7 @@ def fixed_caddy() -> Iterator[Front]:
 
 @contextmanager
 def _running_caddy(apps: Mapping[str, Any]) -> Iterator[Path]:
-    """Yield its admin socket."""
+    """Run Caddy and yield the path of its admin socket."""
     program = shutil.which("caddy")
     if program is None:
         raise SwitchingFailed("Caddy is not installed; on Debian: apt-get install caddy")

@@ -91,13 +91,13 @@ class Installation:
         return await self.call("GET", f"/api/v1/environments/{self.environments[host]}/processes")
 
     async def scale(self, host: str, count: int) -> None:
-        """Scale to so many replicas, and wait until they run."""
+        """Scale to this many replicas, and wait until they run."""
         path = f"/api/v1/environments/{self.environments[host]}/scale"
         await self.call("PATCH", path, {"replicas": count})
         await self.wait_for_replicas(host, count)
 
     async def wait_for_replicas(self, host: str, count: int) -> None:
-        """Wait until exactly so many processes run, and no others."""
+        """Wait until exactly this many processes run."""
 
         async def are_there() -> bool:
             found = await self.runtime(host)

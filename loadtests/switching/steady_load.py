@@ -90,7 +90,8 @@ async def steady_load(port: int, host: str, pace: Pace) -> AsyncIterator[SteadyL
 
 
 def _call(number: int, planned: float) -> Call:
-    """Of twenty: eleven GETs, seven POSTs, and one slow one of each."""
+    """Return the request with this number. Of twenty requests, eleven are GETs, seven are POSTs, and one of each is
+    slow."""
     place = number % 20
     seconds = _SLOW_SECONDS if place in (9, 19) else 0.0
     path = f"/slow?seconds={seconds}" if seconds else "/"

@@ -22,14 +22,14 @@ from pipeline_contracts.settings import Settings
 
 
 class UnavailableChannel:
-    """A type that the installation cannot use."""
+    """A channel type that this installation cannot use because a setting is missing."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """Raise `DeliveryFailed` with what the operator has to set. It is tried again: after a start without a setting,
-        nothing that waits may be lost."""
+        """Raise `DeliveryFailed`, which names the setting that the operator must add. The failure is transient: if
+        Pharos starts without a setting, no waiting notification may be lost."""
         raise DeliveryFailed(self._reason)
 
 
@@ -37,10 +37,10 @@ class UnavailableChannel:
 async def open_channels(
     settings: Settings, endpoints: Collection[Endpoint] = ()
 ) -> AsyncIterator[Mapping[str, Channel]]:
-    """Open a channel for each type, by its name, without connecting to anything. `endpoints` are private ones that
-    channels may reach.
+    """Open a channel for each type, keyed by the name of the type, without connecting to anything. `endpoints` are
+    private addresses that channels may reach.
 
-    Raises `BadSettings` for settings of e-mail that cannot be used.
+    Raises `BadSettings` for invalid e-mail settings.
     """
     smtp = read_smtp_settings(settings)
     async with open_outbound_http(

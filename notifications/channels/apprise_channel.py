@@ -1,7 +1,7 @@
-"""Apprise, for services without a channel type of their own. Outside of the checks of `outbound_http`.
+"""Apprise, for services without a channel type of their own. Its connections bypass the checks of `outbound_http`.
 
-Apprise blocks, follows redirects and connects to any address, so each message has a process of its own, without the
-variables of Pharos, with a time limit, and with redirects off.
+Apprise blocks, follows redirects and connects to any address. So each message is sent by a separate process with a time
+limit, without the environment variables of Pharos, and with redirects turned off.
 """
 
 import asyncio
@@ -32,17 +32,17 @@ _ERRORS: dict[int, tuple[str, bool]] = {
     Exit.UNUSABLE_URL: ("Apprise does not understand the URL of the channel.", True),
     Exit.LOCAL_SERVICE: ("Services on Pharos' own machine are not allowed.", True),
 }
-"""What to tell, and whether it is permanent."""
+"""The error text, and whether the failure is permanent."""
 
 
 class AppriseChannel:
-    """Runs `apprise_process` once a message."""
+    """Runs `apprise_process` once for each message."""
 
     def __init__(self) -> None:
         self._running = asyncio.Semaphore(_AT_ONCE)
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """Apprise tells only whether it succeeded, so its failures are tried again."""
+        """Apprise reports only success or failure, so every failure is retried."""
         view = view_message(message)
         request = msgspec.json.encode(
             {

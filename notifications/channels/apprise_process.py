@@ -1,7 +1,7 @@
 """The program that sends one message through Apprise: `python -m notifications.channels.apprise_process`.
 
-It reads `{"url", "title", "body", "type"}` from its standard input, as arguments are visible to other users of the
-machine, and ends with an `Exit` code. It imports nothing of Pharos and runs without its environment.
+It reads `{"url", "title", "body", "type"}` from standard input, because other users of the machine can see arguments,
+and exits with an `Exit` code. It imports nothing of Pharos and runs without its environment variables.
 """
 
 import enum
@@ -15,7 +15,7 @@ _MAX_INPUT = 200_000
 
 
 class Exit(enum.IntEnum):
-    """How the program ended."""
+    """Exit codes of the program."""
 
     SENT = 0
     NOT_SENT = 3
@@ -28,22 +28,22 @@ _LOCAL_SCHEMAS = frozenset({"dbus", "gio", "glib", "gnome", "kde", "macosx", "qt
 
 
 def main() -> Exit:
-    """Send the message of the standard input."""
+    """Send the message that is read from standard input."""
     resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY, _MAX_MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # Lines of the log contain URLs with tokens.
+    # Apprise logs URLs that contain tokens.
     logging.disable(logging.CRITICAL)
     request = json.loads(sys.stdin.read(_MAX_INPUT))
     if request["url"].partition(":")[0].lower() in _LOCAL_SCHEMAS:
         return Exit.LOCAL_SERVICE
-    # Imported here: they take half a second.
+    # Imported here, because the import takes half a second.
     import apprise
     import requests
     from apprise.manager_attachment import AttachmentManager
 
-    # No plugin follows a redirect, whatever its URL asks for.
+    # No plugin may follow a redirect, whatever its URL says.
     requests.Session.get_redirect_target = lambda self, response: None  # type: ignore[method-assign, assignment]
-    # Some URLs name a template, a file whose content is sent: it must not be one of this machine.
+    # Some URLs name a template file whose content is sent: files of this machine must not be sent.
     AttachmentManager().remove("file")  # type: ignore[no-untyped-call]
     service = apprise.Apprise.instantiate(
         request["url"], asset=apprise.AppriseAsset(app_id="Pharos", app_url="", http_redirects=False)

@@ -31,13 +31,13 @@ _MARKUP = re.compile(r"([\\*_~`|>#\[\]()<@:\-.+!])")
 
 
 class DiscordChannel:
-    """Posts to the URL of a webhook, which stands for one channel of Discord."""
+    """Posts to the URL of a webhook, which identifies one Discord channel."""
 
     def __init__(self, http: OutboundHttp) -> None:
         self._http = http
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """Discord tells in the body how long to wait, and that a webhook was deleted."""
+        """Discord's response body says how long to wait, and whether the webhook was deleted."""
         secrets = read_settings(DiscordSecrets, destination.secrets)
         reply = await self._http.post(secrets.url, msgspec.json.encode(build_payload(message)), {})
         error = _read_error(reply)
@@ -65,7 +65,7 @@ def _read_error(reply: Reply) -> _Error:
 
 
 def build_payload(message: Message) -> dict[str, Any]:
-    """Return the JSON: one embed, and nobody is mentioned."""
+    """Return the JSON with one embed and without mentions."""
     return {
         "embeds": [shrink(view_message(message), _MAX_VALUE, _build_embed, _fits)],
         "allowed_mentions": {"parse": []},
@@ -73,7 +73,7 @@ def build_payload(message: Message) -> dict[str, Any]:
 
 
 def escape(text: str) -> str:
-    """Escape Discord's Markdown, mentions and emoji codes; what looks like a link stays text."""
+    """Escape Discord's Markdown, mentions, emoji codes and links."""
     return _MARKUP.sub(r"\\\1", text)
 
 
@@ -88,7 +88,7 @@ def _build_embed(view: MessageView, limit: int) -> dict[str, Any]:
     if links and count_utf16(description) + count_utf16(links) < _MAX_DESCRIPTION - 2:
         description += f"\n\n{links}"
     embed: dict[str, Any] = {
-        # The title shows Markdown too.
+        # Discord renders Markdown in titles too.
         "title": fit_lines([f"{_ICONS[view.tone]} {view.word}: {escape(cut(view.title, 110))}"], _MAX_TITLE),
         "description": description,
         "color": _COLORS[view.tone],

@@ -34,11 +34,11 @@ class EmailChannel:
         self._tls = tls or ssl.create_default_context()
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """4xx answers are tried again, and so are faults of the installation, which its operator can repair: a
-        refused password, a wrong certificate. 5xx answers about the address or the message are permanent."""
+        """4xx responses are retried, and so are faults of the installation that its operator can fix: a refused
+        password, an invalid certificate. 5xx responses about the address or the message are permanent."""
         address = read_settings(EmailSettings, destination.settings).address
         if find_email_fault(address) is not None:
-            raise DeliveryFailed("The address of the channel is no e-mail address.", is_permanent=True)
+            raise DeliveryFailed("The address of the channel is not an e-mail address.", is_permanent=True)
         mail = build_mail(message, self._settings.sender, address)
         try:
             async with asyncio.timeout(_TOTAL_SECONDS):
@@ -52,7 +52,7 @@ class EmailChannel:
             refused = error.recipients[0]
             raise _refuse(f"The mail server refused {address}", refused) from None
         except aiosmtplib.SMTPConnectResponseError as error:
-            raise DeliveryFailed(f"The mail server takes no connection{_read_answer(error)}") from None
+            raise DeliveryFailed(f"The mail server refuses connections{_read_answer(error)}") from None
         except aiosmtplib.SMTPSenderRefused as error:
             raise DeliveryFailed(
                 f"The mail server refused the sender, PHAROS_SMTP_FROM{_read_answer(error)}"
@@ -72,7 +72,8 @@ class EmailChannel:
             hostname=settings.host,
             port=settings.port,
             use_tls=settings.is_implicit_tls,
-            # True: an answer without STARTTLS is an error, so nobody on the way can strip it. None: if offered.
+            # True: a response without STARTTLS is an error, so an attacker on the path cannot remove it. None: use it
+            # if offered.
             start_tls=None if settings.allows_plaintext else not settings.is_implicit_tls,
             username=settings.username,
             password=settings.password,
@@ -91,7 +92,7 @@ class EmailChannel:
 
 
 async def _quit(client: aiosmtplib.SMTP) -> None:
-    """End the session. The mail has been accepted, whatever the server answers."""
+    """End the session. The server has already accepted the mail, whatever it responds."""
     try:
         await client.quit(timeout=_QUIT_SECONDS)
     except (aiosmtplib.SMTPException, OSError):
@@ -117,7 +118,8 @@ def build_mail(message: Message, sender: Address, address: str) -> EmailMessage:
     mail["X-Pharos-State"] = message.state
     mail["X-Pharos-Severity"] = message.severity
     mail.set_content(render_text(message), cte="quoted-printable")
-    # Base64 is encoded in C; quoted-printable in Python, which held the loop for up to 30 ms a mail.
+    # Base64 is encoded in C; quoted-printable is encoded in Python, which blocked the event loop for up to 30 ms a
+    # mail.
     mail.add_alternative(render_html(message), subtype="html", cte="base64")
     return mail
 

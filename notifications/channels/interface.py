@@ -9,7 +9,7 @@ from notifications.message import Message
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where one message goes."""
+    """The receiver of one message."""
 
     type: str
     """The name of the channel type."""
@@ -18,7 +18,8 @@ class Destination:
 
 
 class DeliveryFailed(Exception):
-    """The receiver did not take the message. The text is for people and contains no secret and no URL with one."""
+    """The receiver did not accept the message. The text is for people and contains neither a secret nor a URL with a
+    secret."""
 
     def __init__(
         self,
@@ -28,9 +29,9 @@ class DeliveryFailed(Exception):
         is_gone: bool = False,
         retry_after: float | None = None,
     ) -> None:
-        """`is_permanent`: another attempt of this message cannot succeed. `is_gone`: nor one of any other message: the
-        receiver no longer exists (410), and the channel is turned off. `retry_after`: seconds that the receiver asks
-        for."""
+        """`is_permanent`: another attempt to send this message cannot succeed. `is_gone`: no message can succeed,
+        because the receiver no longer exists (410); the channel is turned off. `retry_after`: the wait in seconds that
+        the receiver requests."""
         super().__init__(message)
         self.is_permanent = is_permanent or is_gone
         self.is_gone = is_gone

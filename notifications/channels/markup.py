@@ -21,11 +21,12 @@ def count_bytes(text: str) -> int:
 
 
 def fit_lines(lines: Iterable[str], limit: int, length: Length = count_utf16) -> str:
-    """Return the lines joined by newlines, up to the limit. From the first that does not fit, `…` stands for them."""
+    """Return the lines joined by newlines, up to the limit. `…` replaces the first line that does not fit and all after
+    it."""
     text = ""
     for line in lines:
         longer = f"{text}\n{line}" if text else line
-        # The newline and the ellipsis have up to four bytes.
+        # The newline and the ellipsis take up to four bytes.
         if length(longer) > limit - 4:
             return f"{text}\n…" if text else "…"
         text = longer
@@ -33,7 +34,7 @@ def fit_lines(lines: Iterable[str], limit: int, length: Length = count_utf16) ->
 
 
 def cut(text: str, limit: int, length: Length = count_utf16) -> str:
-    """Return text without markup, cut to the limit. The limit is at least that of the ellipsis, 3 bytes."""
+    """Return text without markup, cut to the limit. The limit is at least the length of the ellipsis, 3 bytes."""
     if length(text) <= limit:
         return text
     end = length("…")
@@ -52,8 +53,8 @@ def shrink(
 ) -> _Payload:
     """Return the largest payload that fits.
 
-    `build` takes the view and the limit of one incident. First the incidents get shorter, then fewer are listed, and at
-    last the links are left out.
+    `build` takes the view and the limit of one incident. First the incidents become shorter, then fewer are listed, and
+    finally the links are omitted.
     """
     least = int(limit * _SHRINKING[-1])
     attempts = [(view, int(limit * share)) for share in _SHRINKING]

@@ -17,7 +17,7 @@ _MAX_TITLE = 250
 _MAX_MESSAGE = 3800
 """Bytes; ntfy turns a message of more than 4,096 into an attached file."""
 _MAX_BODY = 8000
-"""Bytes of the JSON, of which ntfy reads twice the length of a message."""
+"""Bytes of the JSON. ntfy reads at most twice the length of a message."""
 _MAX_INCIDENT = 2000
 _PRIORITIES: dict[Tone, int] = {"critical": 5, "warning": 4, "info": 3, "resolved": 3}
 _TAGS: dict[Tone, str] = {
@@ -55,7 +55,7 @@ def build_payload(message: Message) -> dict[str, Any]:
 
 
 def _fits(payload: dict[str, Any]) -> bool:
-    # 100 bytes are for the topic.
+    # 100 bytes are reserved for the topic.
     return (
         count_bytes(payload["message"]) <= _MAX_MESSAGE
         and len(msgspec.json.encode(payload)) + 100 <= _MAX_BODY

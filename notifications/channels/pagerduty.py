@@ -19,13 +19,13 @@ Action = Literal["trigger", "resolve"]
 
 
 class PagerDutyChannel:
-    """One alert of PagerDuty for each group of incidents, opened and resolved with it."""
+    """Opens one PagerDuty alert for each group of incidents, and resolves it together with the group."""
 
     def __init__(self, http: OutboundHttp) -> None:
         self._http = http
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """A test is resolved at once, as nobody would end it."""
+        """Send a test, too, but resolve it at once, because nobody else would."""
         settings = read_settings(PagerDutySettings, destination.settings)
         key = read_settings(PagerDutySecrets, destination.secrets).routing_key
         actions: list[Action] = ["resolve"] if message.state == "resolved" else ["trigger"]

@@ -16,26 +16,27 @@ from notifications.render.view import IncidentView, MessageView, Tone, view_mess
 _MAX_HEADER = 150
 _MAX_TEXT = 3000
 _MAX_BLOCKS_BYTES = 12_000
-"""Slack answers `msg_blocks_too_long` at about 13,200 characters of all blocks, which its reference does not tell."""
+"""Slack responds `msg_blocks_too_long` at about 13,200 characters of all blocks; its reference does not mention this
+limit."""
 _ICONS: dict[Tone, str] = {"critical": "🔴", "warning": "🟠", "info": "🔵", "resolved": "🟢"}
 _HINT = "Create a new webhook in the Slack app, and set its URL."
 
 
 class SlackChannel:
-    """Posts to the URL of an incoming webhook, which stands for one channel of Slack."""
+    """Posts to the URL of an incoming webhook, which identifies one Slack channel."""
 
     def __init__(self, http: OutboundHttp) -> None:
         self._http = http
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """Slack answers 403 and 404 for webhooks that were removed, and 410 for archived channels."""
+        """Slack responds 403 and 404 for removed webhooks, and 410 for archived channels."""
         secrets = read_settings(SlackSecrets, destination.secrets)
         reply = await self._http.post(secrets.url, msgspec.json.encode(build_payload(message)), {})
         check_reply(reply, name="Slack", secrets=destination.secrets.values(), hint=_HINT)
 
 
 def build_payload(message: Message) -> dict[str, Any]:
-    """Return the JSON: `text` for notifications and screen readers, `blocks` for what is shown."""
+    """Return the JSON: `text` for notifications and screen readers, `blocks` for display."""
     view = view_message(message)
     return {
         "text": fit_lines([f"{_ICONS[view.tone]} {view.word}: {escape(view.subject)}"], _MAX_TEXT),
@@ -51,12 +52,12 @@ def build_payload(message: Message) -> dict[str, Any]:
 
 
 def escape(text: str) -> str:
-    """Escape what addresses people and makes links in `mrkdwn`: `<!channel>`, `<https://…|text>`."""
+    """Escape mentions and links of `mrkdwn`: `<!channel>`, `<https://…|text>`."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _list_blocks(view: MessageView, limit: int) -> Iterator[dict[str, Any]]:
-    # Texts of people stand in `plain_text`, in which nothing is marked up. Only links need `mrkdwn`.
+    # Texts that people wrote are `plain_text`, which has no markup. Only links need `mrkdwn`.
     head = cut(f"{_ICONS[view.tone]} {view.word}: {view.title}", _MAX_HEADER)
     yield {"type": "header", "text": _plain(head)}
     place = "  ·  ".join(f"{name} {value}" for name, value in view.where)
@@ -68,7 +69,7 @@ def _list_blocks(view: MessageView, limit: int) -> Iterator[dict[str, Any]]:
             yield {"type": "context", "elements": [_markdown(_link(incident.url, incident.id))]}
     if view.more:
         yield {"type": "context", "elements": [_plain(view.more)]}
-    # Links and no buttons: Slack asks the app about each click on a button, and warns if nothing answers.
+    # Links instead of buttons: Slack sends each click on a button to the app, and warns if nothing responds.
     links = fit_lines((_link(link.url, link.text) for link in view.links), _MAX_TEXT)
     if links:
         yield {"type": "section", "text": _markdown(links.replace("\n", "   "))}

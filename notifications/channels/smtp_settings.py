@@ -1,4 +1,4 @@
-"""Reads where and how e-mail is sent from the settings of the installation."""
+"""Reads the installation's settings for sending e-mail."""
 
 import re
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class SmtpSettings:
 
 
 def read_smtp_settings(settings: Settings) -> SmtpSettings | None:
-    """Return the settings; None: the installation sends no e-mail.
+    """Return the settings, or None if the installation sends no e-mail.
 
     Raises `BadSettings`, which does not repeat the password.
     """

@@ -14,7 +14,7 @@ from notifications.message import Message
 from notifications.render.view import IncidentView, MessageView, Tone, view_message
 
 _MAX_BYTES = 27_000
-"""Teams takes 28 KB with what the workflow adds."""
+"""Teams accepts 28 KB, including what the workflow adds."""
 _MAX_INCIDENT = 3000
 _COLORS: dict[Tone, str] = {
     "critical": "Attention",
@@ -31,7 +31,7 @@ class TeamsChannel:
         self._http = http
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """A workflow answers 202 before it posts: that its own step failed shows in its run history only."""
+        """A workflow responds 202 before it posts, so only its run history shows if its own step fails."""
         secrets = read_settings(TeamsSecrets, destination.secrets)
         reply = await self._http.post(secrets.url, msgspec.json.encode(build_payload(message)), {})
         check_reply(
@@ -78,7 +78,7 @@ def _wrap_card(view: MessageView, limit: int) -> dict[str, Any]:
 
 
 def _list_body(view: MessageView, limit: int) -> Iterator[dict[str, Any]]:
-    # Runs of a RichTextBlock show their text as it is; a TextBlock and a FactSet would read Markdown and {{DATE()}}.
+    # A RichTextBlock shows text unchanged; a TextBlock and a FactSet would interpret Markdown and {{DATE()}}.
     yield _block(_run(view.word, weight="Bolder", color=_COLORS[view.tone]))
     yield _block(_run(view.title, weight="Bolder", size="Large"), spacing="Small")
     place = "  ·  ".join(f"{name} {value}" for name, value in view.where)

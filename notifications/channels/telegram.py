@@ -16,7 +16,7 @@ from notifications.message import Message
 from notifications.render.view import IncidentView, MessageView, Tone, view_message
 
 _MAX_TEXT = 4096
-"""Characters of the text that is shown, without tags."""
+"""Characters of the displayed text, without tags."""
 _MAX_MARKUP = 16_000
 _MAX_INCIDENT = 3000
 _ICONS: dict[Tone, str] = {"critical": "🔴", "warning": "🟠", "info": "🔵", "resolved": "🟢"}
@@ -30,7 +30,8 @@ class TelegramChannel:
         self._http = http
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """Errors are in JSON, with the seconds to wait, or the new number of a group that became a supergroup."""
+        """Telegram reports errors as JSON, with the seconds to wait, or with the new ID of a group that became a
+        supergroup."""
         settings = read_settings(TelegramSettings, destination.settings)
         token = read_settings(TelegramSecrets, destination.secrets).bot_token
         body = msgspec.json.encode(build_payload(message, settings))
@@ -75,7 +76,7 @@ def build_payload(message: Message, settings: TelegramSettings) -> dict[str, Any
         "text": shrink(view_message(message), _MAX_INCIDENT, _write_text, _fits),
         "parse_mode": "HTML",
         "link_preview_options": {"is_disabled": True},
-        # A resolution makes no sound.
+        # A resolution arrives silently.
         "disable_notification": message.state == "resolved",
     }
     if settings.topic_id:

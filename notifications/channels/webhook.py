@@ -1,4 +1,4 @@
-"""Signed webhooks as of Standard Webhooks (https://www.standardwebhooks.com), version 1."""
+"""Signed webhooks as specified by Standard Webhooks (https://www.standardwebhooks.com), version 1."""
 
 import base64
 import hashlib
@@ -22,8 +22,8 @@ class WebhookChannel:
         self._http = http
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """A 4xx that is not about the content is tried again: while a receiver is being deployed, its gateway answers
-        401, 403 or 404."""
+        """Retry a 4xx that is not about the content: while a receiver is being deployed, its gateway may respond 401,
+        403 or 404."""
         settings = read_settings(WebhookSettings, destination.settings)
         secrets = read_settings(WebhookSecrets, destination.secrets)
         body = encode_event(message)

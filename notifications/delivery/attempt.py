@@ -1,4 +1,4 @@
-"""An attempt to deliver a notification: what is sent, and its outcome."""
+"""An attempt to deliver a notification: its input and its outcome."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,7 @@ class Leased:
 
     id: int
     until: datetime
-    """The end of the lease, which names it."""
+    """The end of the lease, which identifies it."""
     account_id: int
     channel_id: int | None
     person_id: int | None
@@ -38,12 +38,12 @@ class Attempt:
     at: datetime
     took_ms: int
     error: str | None = None
-    """Why it did not succeed, for people; at most 500 characters."""
+    """Why the attempt failed, for people; at most 500 characters."""
     retry_after: float | None = None
     is_gone: bool = False
     """True if the channel is to be turned off."""
 
 
 def shorten_error(text: str) -> str:
-    """Return the text as far as the columns for errors store it."""
+    """Return the text, cut to the length of the columns for errors."""
     return text[:_MAX_ERROR]

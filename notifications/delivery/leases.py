@@ -1,7 +1,7 @@
-"""Which notifications are due, and who sends them: leases of single notifications.
+"""Finds due notifications and leases them, so that one worker at a time sends each.
 
-Of several workers on one database, one at a time has a notification. A lease ends by the clock of the database only,
-which also wrote its end; that time names the lease, because the next lease of the notification ends later.
+Several workers may use one database; a lease gives a notification to one of them. Only the database's clock sets and
+compares the end of a lease. That time also identifies the lease, because the next lease of the notification ends later.
 """
 
 from collections.abc import Collection, Sequence
@@ -40,14 +40,14 @@ async def find_due(
 ) -> Sequence[Due]:
     """Return notifications to send, at most one for each recipient.
 
-    Accounts take turns, so that those with many due notifications do not delay the others; within an account, channels
-    that fail come last. `without` are accounts to leave out.
+    Accounts take turns, so accounts with many due notifications do not delay the others. Within an account, failing
+    channels come last. `without` are accounts to skip.
     """
     row, channel = Notification, NotificationChannel
-    # Usually nothing is due, and this short query is all.
+    # Usually nothing is due, and only this short query runs.
     if await session.scalar(select(row.id).where(IS_PENDING, row.next_attempt_at <= now).limit(1)) is None:
         return []
-    # Read first: Postgres, before it knows the table, would scan it again for each row that is due.
+    # Read this first: before Postgres has statistics of the table, it would scan it again for each due row.
     busy = (await session.execute(select(row.channel_id, row.person_id).where(_is_in_flight(row)))).all()
     of_recipient = func.row_number().over(
         partition_by=(row.account_id, row.channel_id, row.person_id), order_by=(row.next_attempt_at, row.id)
@@ -85,7 +85,8 @@ async def find_due(
 
 
 async def heal_times(session: AsyncSession, now: datetime) -> None:
-    """Try now what is to be tried so late only because a clock was ahead when it was written."""
+    """Make notifications due now whose next attempt is too far in the future because a clock was ahead when it was
+    stored."""
     await session.execute(
         update(Notification)
         .where(IS_PENDING, Notification.next_attempt_at > now + LONGEST_PAUSE)
@@ -100,7 +101,7 @@ def _is_due(now: datetime) -> ColumnElement[bool]:
         _Earlier.group_id == row.group_id,
         _Earlier.id < row.id,
         _Earlier.status == _PENDING,
-        # What a person sends again has no place in the order any more.
+        # A notification that a person sends again is no longer part of the order.
         _Earlier.requested_at.is_(None),
     )
     return and_(
@@ -142,10 +143,10 @@ async def take_lease(
 
 
 async def lock_recipient(session: AsyncSession, channel_id: int | None, person_id: int | None) -> None:
-    """Lock the recipient before its notifications: two workers that lease two of them at once would not see each
-    other, and transactions that lock several of them could deadlock.
+    """Lock the recipient before its notifications: two workers that lease two of its notifications at once would not
+    see each other, and transactions that lock several of them could deadlock.
 
-    Reads lock nothing in SQLite, and need not: the write that follows locks the database.
+    On SQLite reads lock nothing, but the following write locks the database.
     """
     locked: Select[int] | None = None
     if channel_id is not None:
@@ -163,7 +164,8 @@ def is_leased(notification_id: int, until: datetime) -> ColumnElement[bool]:
 
 
 async def release_lease(session: AsyncSession, notification_id: int, until: datetime) -> None:
-    """Let another worker send the notification at once, unless another one has it already."""
+    """End the lease, so that another worker can send the notification at once. Does nothing if another worker has
+    leased it already."""
     await session.execute(
         update(Notification)
         .where(is_leased(notification_id, until))
@@ -173,7 +175,7 @@ async def release_lease(session: AsyncSession, notification_id: int, until: date
 
 
 async def release_all_leases(session: AsyncSession) -> None:
-    """End the leases of all workers. Only for a caller that knows that no other worker is running."""
+    """End the leases of all workers. Call it only if no other worker is running."""
     await session.execute(
         update(Notification)
         .where(Notification.leased_until.is_not(None))

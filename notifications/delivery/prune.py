@@ -25,17 +25,18 @@ from notifications.delivery.leases import IS_PENDING
 logger = logging.getLogger(__name__)
 
 RETENTION = timedelta(days=90)
-"""How long notifications, ended incidents and ended silences are listed."""
+"""How long notifications, ended incidents and ended silences are kept."""
 _EVERY_SECONDS = 3600.0
-# Rows that one transaction deletes: on SQLite it blocks all other writers.
+# Rows to delete in one transaction, which on SQLite blocks all other writers.
 _BATCH = 500
 
 DeleteBatch = Callable[[AsyncSession, datetime], Awaitable[int]]
-"""Deletes rows that are older than the time; returns how many."""
+"""Deletes rows that are older than the time, and returns their number."""
 
 
 async def prune_history(sessions: Sessions, now: datetime) -> int:
-    """Delete what is older than `RETENTION`; return how many notifications, incidents, groups and silences."""
+    """Delete history older than `RETENTION`; return the numbers of deleted notifications, incidents, groups and
+    silences."""
     deleted = 0
     for delete_batch in (_delete_notifications, _delete_incidents, _delete_groups, _delete_silences):
         while True:
@@ -64,15 +65,15 @@ async def _delete_incidents(session: AsyncSession, before: datetime) -> int:
         is_old, AlertIncident.open_key.is_(None), AlertIncident.changed_at < before
     )
     numbers = (await session.scalars(ended.order_by(AlertIncident.id).limit(_BATCH))).all()
-    # Those whose end was never sent: their recipient was turned off.
+    # Members whose resolution was never sent, because the recipient was turned off.
     await _delete(session, NotificationMember.incident_id, numbers)
     await _delete(session, AlertIncident.id, numbers)
     return len(numbers)
 
 
 async def _delete_groups(session: AsyncSession, before: datetime) -> int:
-    """Delete groups that have nothing to send: those of removed environments would only grow. Groups that have never
-    sent anything go at once: they have no history that the next message would need."""
+    """Delete groups that have nothing to send: the number of groups of removed environments would only grow. Groups
+    that have never sent anything are deleted at once, because the next message needs no history of them."""
     group = NotificationGroup
     is_idle = and_(
         group.due_at.is_(None),

@@ -1,4 +1,4 @@
-"""What an attempt says about its recipient: consequences for the channel and for the other notifications."""
+"""Applies the outcome of an attempt to its channel and to the other notifications of the recipient."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,7 +16,8 @@ _ACTOR = Actor("notifications")
 
 
 async def note_success(session: AsyncSession, leased: Leased, now: datetime) -> None:
-    """Clear the error of the channel, and try what waits for a retry, or because the receiver asked for a pause."""
+    """Clear the error of the channel, and make its notifications due that wait for a retry or a pause that the receiver
+    requested."""
     if not leased.attempts and not leased.address.is_failing:
         return
     await _reschedule(session, leased, Notification.next_attempt_at > now, now)
@@ -25,7 +26,7 @@ async def note_success(session: AsyncSession, leased: Leased, now: datetime) -> 
 
 
 async def note_failure(session: AsyncSession, leased: Leased, attempt: Attempt, now: datetime) -> None:
-    """Note the error with the channel. Pause all messages to a receiver that asks for it; turn the channel off if its
+    """Store the error with the channel. Pause all messages if the receiver requests it; turn the channel off if its
     receiver no longer exists."""
     if leased.channel_id is not None:
         is_new = NotificationChannel.failing_since.is_(None)
@@ -83,7 +84,7 @@ async def _update_channel(
 async def _reschedule(
     session: AsyncSession, leased: Leased, which: ColumnElement[bool], at: datetime
 ) -> None:
-    """Change when the other notifications of the recipient are tried."""
+    """Change the time of the next attempt of the recipient's other notifications."""
     await session.execute(
         update(Notification)
         .where(IS_PENDING, is_of_recipient(leased), which)

@@ -1,4 +1,4 @@
-"""Where a notification goes: the channel or the e-mail address of its recipient, as they are when it is sent."""
+"""Finds the channel or the e-mail address of a recipient at the time of sending."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from notifications.channels.interface import Destination
 
 
 class NoRecipient(Exception):
-    """The recipient was removed, turned off, or may no longer know of this. The text is for people."""
+    """The recipient was removed, was turned off, or no longer has access. The text is for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ def _read_channel(channel: NotificationChannel | None) -> Address:
 
 
 async def _find_email(session: AsyncSession, notification: Notification) -> Address:
-    """Check that the person still has access: they may have left after the notification was written."""
+    """Return the address of the person. Checks that they still have access: they may have been removed after the
+    notification was written."""
     query = (
         select(Person.email, Membership.role, ProjectRole.role)
         .join(

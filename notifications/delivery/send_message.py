@@ -1,4 +1,4 @@
-"""Sends one message once, and turns whatever happens into an outcome."""
+"""Sends one message once, and converts the result or any error into an outcome."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from notifications.delivery.recipients import open_address
 
 logger = logging.getLogger(__name__)
 
-# A channel takes at most 15 s; this ends one that hangs, long before the lease ends.
+# A channel takes at most 15 s; this ends a channel that hangs, long before the lease ends.
 _SEND_SECONDS = 20.0
 
 
@@ -49,12 +49,14 @@ async def _find_failure(
     except DeliveryFailed as failure:
         return failure
     except CannotOpen as error:
-        # The operator may add the key that is missing.
+        # The operator may add the missing key.
         return DeliveryFailed(str(error))
     except TimeoutError:
         return DeliveryFailed(f"The receiver did not answer within {_SEND_SECONDS:.0f} s.")
     except Exception:
         # One message that a channel cannot handle must not stop the others.
         logger.exception("notification %s could not be sent", leased.message.id)
-        return DeliveryFailed("It failed in Pharos, and the log of the control plane says why.")
+        return DeliveryFailed(
+            "Sending failed inside Pharos. See the log of the control plane for the reason."
+        )
     return None

@@ -1,4 +1,4 @@
-"""Stores an attempt and what follows from it, in one transaction."""
+"""Stores an attempt and its consequences in one transaction."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -13,15 +13,15 @@ from notifications.delivery.leases import IS_PENDING, is_leased, lock_recipient,
 from notifications.delivery.recipient_health import is_of_recipient, note_failure, note_success
 from notifications.delivery.retry_schedule import RETRY_FOR, find_next_attempt
 
-# Of a message that its receiver refuses while it accepts others.
+# Attempts of a message whose receiver refuses it but accepts others.
 _MAX_REFUSALS = 8
 
 
 async def store_attempt(
     session: AsyncSession, leased: Leased, attempt: Attempt, now: datetime
 ) -> Attempt | None:
-    """Store the attempt, and return it as it was stored: the last retry is a failure. Return None, and store nothing,
-    if the lease has ended or the notification was canceled meanwhile."""
+    """Store the attempt, and return it as stored: the last retry becomes a failure. Return None and store nothing if
+    the lease has ended or the notification was canceled meanwhile."""
     await lock_recipient(session, leased.channel_id, leased.person_id)
     attempt, retry_at = await _plan_retry(session, leased, attempt, now)
     values: dict[str, Any] = {"last_error": attempt.error, "attempts": Notification.attempts + 1}
@@ -39,7 +39,7 @@ async def store_attempt(
         .execution_options(synchronize_session=False)
     )
     if stored is None:
-        # Canceled, or another worker has it. Otherwise the lease would delay the recipient until its end.
+        # Canceled, or another worker has it. If canceled, the lease must end now, or it would delay the recipient.
         await release_lease(session, leased.id, leased.until)
         return None
     session.add(
@@ -62,7 +62,7 @@ async def store_attempt(
 async def _plan_retry(
     session: AsyncSession, leased: Leased, attempt: Attempt, now: datetime
 ) -> tuple[Attempt, datetime | None]:
-    """Return the attempt with its final outcome, and when the next one follows."""
+    """Return the attempt with its final outcome, and the time of the next one."""
     if attempt.outcome != "retry":
         return attempt, None
     since = leased.requested_at or leased.created_at
@@ -80,8 +80,8 @@ def _give_up(attempt: Attempt, reason: str) -> Attempt:
 
 
 async def _is_refused_alone(session: AsyncSession, leased: Leased) -> bool:
-    """Return True if later messages of the group wait for this one, which its receiver has refused often, and the
-    receiver has accepted another message since the previous attempt: without this, one message that it cannot handle
+    """Return True if the receiver has refused this message often, but has accepted another message since the previous
+    attempt, and later messages of the group wait for this one. Otherwise one message that a receiver cannot handle
     would block all following ones for days."""
     if leased.attempts + 1 < _MAX_REFUSALS or leased.requested_at is not None:
         return False

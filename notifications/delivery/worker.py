@@ -1,7 +1,7 @@
-"""The delivery worker: sends notifications that are due, each at least once, also if a worker ends at any point.
+"""The delivery worker: sends each due notification at least once, even if a worker is killed at any point.
 
-A notification is leased in one transaction, sent, and its outcome is stored in another one. A worker that is killed in
-between leaves the lease; after its end another worker sends the same message with the same ID again.
+It leases a notification in one transaction, sends it, and stores the outcome in another one. If the worker is killed in
+between, the lease remains; when it expires, another worker sends the same message with the same ID again.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ logger = logging.getLogger(__name__)
 MAX_SENDS = 16
 """Messages in flight at once."""
 ACCOUNT_SENDS = 4
-"""Messages in flight for one account: receivers that do not answer must not delay other accounts."""
+"""Messages in flight for one account: receivers that do not respond must not delay other accounts."""
 _POLL_SECONDS = 2.0
 _LEASE_SECONDS = 60.0
 _HEAL_EVERY = timedelta(minutes=1)
 # Let sends in flight finish, so that the next start does not repeat them.
 _SHUTDOWN_SECONDS = 5.0
-# Between the tries to store an outcome; together with a send, less than a lease.
+# Pauses between attempts to store an outcome. Their sum and the time of a send are less than a lease.
 _STORE_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 Checkpoint = Literal["leased", "sent", "stored"]
@@ -45,7 +45,7 @@ OnCheckpoint = Callable[[Checkpoint, Leased], Awaitable[None]]
 
 
 async def no_checkpoint(checkpoint: Checkpoint, leased: Leased) -> None:
-    """Do nothing: the default outside fault tests."""
+    """Do nothing. This is the default; fault tests replace it."""
 
 
 def _utc_now() -> datetime:
@@ -65,7 +65,8 @@ class DeliveryWorker:
         lease_seconds: float = _LEASE_SECONDS,
         on_checkpoint: OnCheckpoint = no_checkpoint,
     ) -> None:
-        """`channels` by type. `clock` decides what is due; leases follow the clock of the database."""
+        """`channels` are keyed by type. `clock` decides which notifications are due; leases use the database's
+        clock."""
         self._sessions = sessions
         self._channels = channels
         self._keys = sealing_keys
@@ -78,16 +79,16 @@ class DeliveryWorker:
         self._stop = asyncio.Event()
 
     def wake(self) -> None:
-        """Poll at once: notifications were just committed."""
+        """Poll at once, because notifications were just committed."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Let `run` take no more notifications, and end."""
+        """Make `run` stop leasing notifications and end."""
         self._stop.set()
         self._wake.set()
 
     async def release_all_leases(self) -> None:
-        """Take over the notifications of workers that have ended. Only if no other worker is running."""
+        """Take over the notifications of workers that have ended. Call it only if no other worker is running."""
         async with self._sessions() as session, session.begin():
             await release_all_leases(session)
 
@@ -99,7 +100,7 @@ class DeliveryWorker:
                 self._stop,
                 every=_POLL_SECONDS,
                 logger=logger,
-                outage="notifications wait for the database",
+                outage="due notifications cannot be sent: the database is unreachable",
                 fault="due notifications could not be sent",
                 wake=self._wake,
                 changes=Changes(self._sessions),
@@ -108,7 +109,8 @@ class DeliveryWorker:
             await self._finish()
 
     async def deliver_due(self) -> int:
-        """Deliver everything that is due now, and what becomes due by that; return the number of attempts."""
+        """Deliver all notifications that are due now or become due by these deliveries; return the number of
+        attempts."""
         attempts = 0
         while True:
             started = await self._start_due()
@@ -119,11 +121,11 @@ class DeliveryWorker:
                 return attempts
 
     async def _start_due(self) -> int:
-        """Start to send what is due, as far as there is room; return how many sends were started."""
+        """Start sending due notifications, up to the limits of messages in flight; return the number started."""
         await self._heal_times()
         started = 0
         is_changed = True
-        # Again after each change: a notification that was canceled may have made the next one due.
+        # Query again after each change: a canceled notification may have made the next one due.
         while is_changed and not self._stop.is_set() and len(self._in_flight) < MAX_SENDS:
             is_changed = False
             for due in await self._find_due():
@@ -138,7 +140,7 @@ class DeliveryWorker:
 
     async def _heal_times(self) -> None:
         now = self._clock()
-        # Also if the clock was put back.
+        # This also holds if the clock was set back.
         if self._healed_at is None or abs(now - self._healed_at) >= _HEAL_EVERY:
             async with self._sessions() as session, session.begin():
                 await heal_times(session, now)
@@ -173,7 +175,7 @@ class DeliveryWorker:
 
     def _end(self, task: "asyncio.Task[None]") -> None:
         del self._in_flight[task]
-        # There is room now, and the next notification of the same recipient may be due.
+        # A slot is free now, and the next notification of the same recipient may be due.
         self._wake.set()
 
     async def _deliver(self, leased: Leased) -> None:
@@ -191,7 +193,7 @@ class DeliveryWorker:
             _log(leased, stored)
 
     async def _store(self, leased: Leased, attempt: Attempt) -> Attempt | None:
-        """Store the outcome. The message was sent: try more than once, so that it need not be sent again."""
+        """Store the outcome. The message was already sent, so retry to avoid sending it twice."""
         for pause in (*_STORE_PAUSES, None):
             try:
                 async with self._sessions() as session, session.begin():

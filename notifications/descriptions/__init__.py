@@ -1,1 +1,1 @@
-"""What an incident is called in a message: one module per family, from the facts of its events. Pure."""
+"""Descriptions of incidents in messages, from the facts of their events: one module per family. Pure."""

@@ -36,7 +36,7 @@ DESCRIBE: Mapping[str, Describe] = {
 def describe(subject: Subject) -> Description:
     """Return the description of an event, by its family.
 
-    A resolution has the figures and labels that its incident had while it was open: receivers match by them.
+    A resolution has the figures and labels that its incident had while it was open, because receivers match on them.
     """
     description = _describe(subject)
     if subject.state != "resolved":
@@ -46,7 +46,8 @@ def describe(subject: Subject) -> Description:
 
 
 def describe_beginning_of(subject: Subject) -> Description:
-    """Return how an incident was described while it was open; the description of another event as it is."""
+    """Return the description of the incident while it was open. For an event that is not a resolution, return its own
+    description."""
     before = subject.facts.get(BEFORE_END)
     if subject.state != "resolved" or not isinstance(before, Mapping):
         return _describe(subject)

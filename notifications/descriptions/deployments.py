@@ -58,7 +58,7 @@ def _details(subject: Subject) -> list[str]:
 
 
 def describe_origin(facts: Mapping[str, Any]) -> list[str]:
-    """Return sentences on the commit of a deployment and on what started it."""
+    """Return sentences about the commit of a deployment and the cause of its start."""
     details = []
     revision, ref = read_text(facts, "revision", 64), read_text(facts, "ref", 200)
     subject, author = read_text(facts, "commit_subject", 200), read_text(facts, "commit_author", 200)
@@ -81,13 +81,13 @@ def describe_origin(facts: Mapping[str, Any]) -> list[str]:
 
 
 def list_figures(facts: Mapping[str, Any]) -> list[Figure]:
-    """Return how long the deployment took, if it is known."""
+    """Return the duration of the deployment if it is known."""
     seconds = read_number(facts, "duration_seconds")
     return [] if seconds is None else [Figure(name="duration", value=seconds, unit="s")]
 
 
 def list_labels(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return what names the deployment and its commit."""
+    """Return the labels that identify the deployment and its commit."""
     labels = {"deployment": read_number(facts, "number"), "revision": read_text(facts, "revision", 64)}
     return {name: str(value) for name, value in labels.items() if value is not None}
 

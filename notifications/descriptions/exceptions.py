@@ -1,4 +1,4 @@
-"""Descriptions of groups of exceptions that are new, back, or far more frequent than usual."""
+"""Descriptions of groups of exceptions that are new, have returned, or are far more frequent than usual."""
 
 from collections.abc import Mapping
 from typing import Any

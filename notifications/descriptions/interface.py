@@ -1,4 +1,4 @@
-"""How the families of kinds describe their incidents."""
+"""The interface between incidents and the descriptions of each family of kinds."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,13 +26,13 @@ class Description:
     title: str
     """One line, at most 200 characters, without a full stop: `Heartbeat nightly-backup is down`."""
     details: list[str] = field(default_factory=list)
-    """Further sentences: why, and what was seen, with units."""
+    """Further sentences: the cause, and the observed values with units."""
     figures: list[Figure] = field(default_factory=list)
     labels: dict[str, str] = field(default_factory=dict)
-    """What names the subject: `{"heartbeat": "nightly-backup"}`. Project and environment are added."""
+    """Labels that identify the subject: `{"heartbeat": "nightly-backup"}`. Project and environment are added later."""
     command: str | None = None
-    """The command to look closer."""
+    """The command that shows details."""
 
 
 Describe = Callable[[Subject], Description]
-"""Facts of an older version may lack a key: a description must never raise for one."""
+"""Facts from an older version may lack a key. A description must never raise an error because of that."""

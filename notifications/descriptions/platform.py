@@ -1,4 +1,4 @@
-"""Descriptions of what is wrong with Pharos itself."""
+"""Descriptions of problems of Pharos itself."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -75,7 +75,7 @@ def _describe_backup(facts: Mapping[str, Any], is_resolved: bool) -> _Parts:
         return "A backup was made again", [], [], command
     error = read_text(facts, "error", 300)
     details = [] if error is None else [error]
-    details.append("It is tried again after an hour, or earlier if backups are more frequent.")
+    details.append("The backup is retried after an hour, or earlier if backups are more frequent.")
     return "A scheduled backup failed", details, [], command
 
 

@@ -1,4 +1,4 @@
-"""Descriptions of processes that crash again and again."""
+"""Descriptions of processes that crash repeatedly."""
 
 from notifications.descriptions.interface import Description, Subject
 from notifications.descriptions.read_facts import (

@@ -61,7 +61,7 @@ def _describe_worker(subject: Subject) -> Description:
     else:
         predicate = "reports no more"
         if (status := read_text(facts, "status", 20)) is not None:
-            details.append(f"It was {status}, and has not said that it stops.")
+            details.append(f"It was {status}, and did not report that it stops.")
         if (lost := read_number(facts, "lost")) is not None and lost > 1:
             details.append(f"{lost:,} workers of the queue were lost in the last hour.")
     return Description(

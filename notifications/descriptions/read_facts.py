@@ -1,4 +1,4 @@
-"""Reads the facts of an event, of which an older version may lack some, and writes them in words."""
+"""Reads the facts of an event and formats them as text. Facts from an older version may lack some keys."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -7,7 +7,7 @@ from typing import Any
 from notifications.render.words import to_line
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# The year 9999; later times cannot be written.
+# The year 9999: `datetime` has no later times.
 _LAST_MS = 253_402_300_799_000
 _TITLE_LENGTH = 200
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
@@ -18,7 +18,7 @@ def read_text(facts: Mapping[str, Any], name: str, limit: int = 160) -> str | No
     value = facts.get(name)
     if not isinstance(value, str):
         return None
-    # Texts come from programs: no message fails for a control character in one.
+    # Programs send these texts: a control character in them must not make a message fail.
     return to_line(value, limit) or None
 
 

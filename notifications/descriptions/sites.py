@@ -1,4 +1,4 @@
-"""Descriptions of sites with far more visitors than usual, without any, or with a Web Vital that is poor."""
+"""Descriptions of sites with far more visitors than usual, without visitors, or with a poor Web Vital."""
 
 from collections.abc import Mapping
 from typing import Any

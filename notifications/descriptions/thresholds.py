@@ -1,4 +1,4 @@
-"""What the descriptions of conditions with a value and a threshold share."""
+"""Shared parts of the descriptions of conditions with a value and a threshold."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -54,7 +54,7 @@ def write_fact(facts: Mapping[str, Any], name: str) -> str | None:
 
 
 def explain_limits(facts: Mapping[str, Any], *, is_resolved: bool) -> list[str]:
-    """Return sentences on why the condition opened or ended."""
+    """Return sentences that say why the condition opened or ended."""
     reason = facts.get("reason")
     if is_resolved:
         if isinstance(reason, str) and reason in _ENDED:
@@ -72,7 +72,7 @@ def explain_limits(facts: Mapping[str, Any], *, is_resolved: bool) -> list[str]:
 
 
 def write_window(facts: Mapping[str, Any]) -> str:
-    """Return ` in the last 5 min`; empty without a window."""
+    """Return ` in the last 5 min`, or an empty text without a window."""
     seconds = read_number(facts, "window_seconds")
     return "" if seconds is None else f" in the last {write_seconds(seconds)}"
 

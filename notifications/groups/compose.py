@@ -1,4 +1,4 @@
-"""Makes the content of a message from the incidents of a group."""
+"""Composes the content of a message from the incidents of a group."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,19 +24,19 @@ from pipeline_contracts.times import format_optional_time, format_time, to_epoch
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """What a message says."""
+    """The incidents of a message."""
 
     reason: Reason
     listed: Sequence[tuple[AlertIncident, str]]
-    """Up to ten incidents, each with the `EventState` that is sent of it."""
+    """Up to ten incidents, each with the `EventState` to send."""
     total: int
-    """All incidents of the message, the listed ones included."""
+    """Number of all incidents of the message, including the listed ones."""
     firing: int
     resolved: int
 
 
 class Place(NamedTuple):
-    """Where it happened: names of the account, the project and the environment."""
+    """The names of the account, the project and the environment of an incident."""
 
     account: str
     project: str | None
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 
 class Recipients:
-    """Reads about the recipient and the place of one group."""
+    """Reads the names of the recipient, account, project and environment of one group."""
 
     def __init__(self, session: AsyncSession, group: NotificationGroup) -> None:
         self._session = session
@@ -67,7 +67,7 @@ class Recipients:
         return (await self._session.scalar(query)) or ""
 
     async def read_place(self) -> Place:
-        """Return the names of where the group is."""
+        """Return the names of the account, project and environment of the group."""
         account = await self._session.scalar(select(Account.name).where(Account.id == self._group.account_id))
         project = await self._session.scalar(select(Project.slug).where(Project.id == self._group.project_id))
         environment = await self._session.scalar(
@@ -83,7 +83,7 @@ def compose_message(
     now: datetime,
     link: Callable[[str, LinkRecipient, datetime], str | None],
 ) -> Message:
-    """Return the message of a group; `link` makes the signed page of an incident for its recipient."""
+    """Return the message of a group. `link` returns the signed address of an incident's page for its recipient."""
     recipient = LinkRecipient(group.channel_id, group.person_id)
     incidents = [
         list_incident(row, state, place, link(row.public_id, recipient, now))
@@ -114,7 +114,7 @@ def compose_message(
 
 
 def list_incident(row: AlertIncident, state: str, place: Place, url: str | None) -> ListedIncident:
-    """Return what is said of one incident in this state."""
+    """Return the entry of one incident in this state."""
     facts: dict[str, Any] = msgspec.json.decode(row.facts)
     described = describe(Subject(row.kind, cast(EventState, state), row.subject, facts))
     where = {"project": place.project, "environment": place.environment}

@@ -1,4 +1,4 @@
-"""What holds a group's changes back: silences of the account, and quiet hours of the recipient."""
+"""Conditions that hold a group's changes back: silences of the account, and quiet hours of the recipient."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,21 +23,21 @@ _decode_names = msgspec.json.Decoder(list[str]).decode
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """Conditions on incidents of one group, at one time."""
+    """SQL conditions on the incidents of one group at one time."""
 
     silenced: ColumnElement[bool]
     quiet: ColumnElement[bool]
     until: datetime | None
-    """The first end of a silence or of quiet hours; None: nothing is held."""
+    """The earliest end of a silence or of quiet hours; None if nothing is held."""
 
     @property
     def any(self) -> ColumnElement[bool]:
-        """The condition that an incident may not be sent now."""
+        """SQL condition: the incident may not be sent now."""
         return or_(self.silenced, self.quiet)
 
 
 async def read_holds(session: AsyncSession, group: NotificationGroup, now: datetime) -> Holds:
-    """Return what holds the group's incidents at this time. Nothing holds the test of a channel."""
+    """Return the conditions that hold the group's incidents at this time. Nothing holds the test of a channel."""
     if group.family == "test":
         return Holds(false(), false(), None)
     silences = [each for each in await _read_silences(session, group, now) if _list_kinds(each, group.family)]
@@ -53,7 +53,7 @@ async def read_holds(session: AsyncSession, group: NotificationGroup, now: datet
 
 
 def _list_kinds(silence: NotificationSilence, family: str) -> frozenset[str]:
-    """Return the kinds of the family that the silence is about."""
+    """Return the kinds of the family to which the silence applies."""
     of_family = frozenset(kind.name for kind in ALERT_KINDS.values() if kind.family == family)
     if silence.kinds is None:
         return of_family
@@ -62,7 +62,7 @@ def _list_kinds(silence: NotificationSilence, family: str) -> frozenset[str]:
 
 
 def _merge(silences: Sequence[NotificationSilence], family: str) -> ColumnElement[bool]:
-    """Return the condition that one of the silences holds an incident. Two lists, however many silences there are."""
+    """Return the condition that a silence holds an incident. It has two lists, however many silences there are."""
     kinds: set[str] = set()
     incidents: set[int] = set()
     for silence in silences:

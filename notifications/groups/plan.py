@@ -1,4 +1,4 @@
-"""When is the next message of a group due, and what does it contain? Pure.
+"""Decides when the next message of a group is due and what it contains. Pure.
 
 The first message waits for further incidents of its group. Changes follow at most every few minutes, until all
 incidents have ended; a new one then begins the group again. While an incident is open and not acknowledged, a reminder
@@ -15,45 +15,46 @@ NEXT_REMINDER = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """The waits before messages."""
+    """Waiting times before messages."""
 
     first: timedelta = timedelta(seconds=30)
-    """From the first change that is not sent yet to the message."""
+    """From the first unsent change to the message."""
     change: timedelta = timedelta(minutes=5)
-    """The least time between two messages of a group, reminders included."""
+    """The minimum time between two messages of a group, including reminders."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What a group has to send, as it is at the time of the plan."""
+    """What a group has to send at the time of the plan."""
 
     sent_at: datetime | None
-    """When the last message was written."""
+    """Time at which the last message was written."""
     pending_since: datetime | None
-    """The oldest change that may be sent now; None: there is none."""
+    """Time of the oldest change that may be sent now; None if there is none."""
     begins: bool
-    """True if an incident opened that may be sent now, and no incident of the group is open for the recipient."""
+    """True if a newly opened incident may be sent now, and no incident of the group is open for the recipient."""
     held_until: datetime | None
-    """When the first change that is held by a silence or by quiet hours may be sent; None: none is held."""
+    """When the first change that a silence or quiet hours hold may be sent; None if none is held."""
     remind_at: datetime | None
     can_remind: bool
-    """True if an incident may be repeated now: open, not acknowledged, neither silenced nor in quiet hours."""
+    """True if a reminder of an incident may be sent now: the incident is open, not acknowledged, not silenced, and it
+    is not in quiet hours."""
     remind_held_until: datetime | None
-    """When an incident may be repeated that is held now; None: none is held."""
+    """When the reminder of an incident that is held now may be sent; None if none is held."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do now, and when to look again."""
+    """What to send now, and when to check the group again."""
 
     send: Literal["change", "reminder"] | None
     due_at: datetime | None
-    """When the group is looked at again unless an incident changes; None: never. Only without a message: after one the
-    group is looked at again at once."""
+    """When to check the group again unless an incident changes; None: never. Used only without a message: after a
+    message the group is checked again at once."""
 
 
 def plan_group(group: Group, now: datetime, timings: Timings) -> Plan:
-    """Return what the group sends now, and when it is looked at again."""
+    """Return what the group sends now, and when to check it again."""
     times: list[datetime] = []
     if group.pending_since is not None:
         due = group.pending_since + timings.first
@@ -82,10 +83,10 @@ def next_reminder(
     opens: bool,
     is_open: bool,
 ) -> datetime | None:
-    """Return when a group is reminded next, after a message.
+    """Return the time of the group's next reminder, after a message.
 
-    `opens`: the message says of an incident that it opened. `is_open`: an incident of the group is open that is
-    repeated at all.
+    `opens`: the message reports a newly opened incident. `is_open`: the group has an open incident of a kind that has
+    reminders.
     """
     if not is_open:
         return None
@@ -94,5 +95,5 @@ def next_reminder(
     if not opens:
         return remind_at
     first = now + FIRST_REMINDER
-    # One that is past had nothing to repeat: everything was acknowledged.
+    # A time in the past had nothing to remind of, because everything was acknowledged.
     return first if remind_at is None or remind_at <= now else min(remind_at, first)

@@ -1,7 +1,7 @@
-"""The group worker's step: groups that are due become notifications.
+"""The group worker's step: turn due groups into notifications.
 
-One transaction a group: it locks the group, so that its incidents change before or after the message, and no other
-worker writes the same message.
+There is one transaction per group. It locks the group, so its incidents change either before or after the message, and
+no other worker writes the same message.
 """
 
 import logging
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 _GROUPS = 100
 _PAUSE_AFTER_FAULT = timedelta(minutes=5)
 _MAX_TITLE = 300
-# Between two control planes.
+# Clock difference between two control planes.
 _CLOCKS_DIFFER = timedelta(minutes=1)
 _LONG_AGO = timedelta(days=1)
 _LONG_PAST = datetime.min.replace(tzinfo=UTC)
@@ -60,7 +60,7 @@ class GroupWriter:
     _next_due_at: datetime | None = field(init=False, default=_LONG_PAST)
 
     def is_due(self, now: datetime) -> bool:
-        """True if a group is due that was not at the last `write_due`. Groups that have changed since then do not
+        """Return True if a group has become due since the last `write_due`. Groups that have changed since then do not
         count."""
         return self._next_due_at is not None and self._next_due_at <= now
 
@@ -78,7 +78,7 @@ class GroupWriter:
                 )
                 times = {number: due_at for number, due_at in found if due_at is not None}
             due = [number for number, due_at in times.items() if due_at <= now]
-            # A group that has sent is due again, until it knows when it is looked at next.
+            # A group that has sent a message is due again, until the time of its next check is known.
             for number in due:
                 written += await self._try_to_look_at(number, now)
             if not due:
@@ -86,7 +86,8 @@ class GroupWriter:
                 return written
 
     async def _try_to_look_at(self, number: int, now: datetime) -> bool:
-        """Do as `_look_at`. A group whose message cannot be made waits a while: it must not hold back the others."""
+        """Call `_look_at`. If the message of a group cannot be composed, postpone this group: it must not hold back the
+        others."""
         try:
             return await self._look_at(number, now)
         except (DatabaseUnavailable, PoolTimeout):
@@ -102,9 +103,9 @@ class GroupWriter:
         return False
 
     async def _look_at(self, number: int, now: datetime) -> bool:
-        """Write the message of one group if it is due, and note when the group is due next."""
+        """Write the message of one group if it is due, and store when the group is due next."""
         async with self.sessions() as session, session.begin():
-            # A write first: it locks the group, and on SQLite the database.
+            # Write first, to lock the group (on SQLite, the database).
             group = await session.scalar(
                 update(NotificationGroup)
                 .where(NotificationGroup.id == number, NotificationGroup.due_at <= now)
@@ -131,7 +132,8 @@ class _GroupStep:
     async def run(self) -> bool:
         recipients = Recipients(self._session, self._group)
         if not await recipients.is_available():
-            # Turned off: it hears of nothing that begins meanwhile, and later of the ends of what it has heard of.
+            # A channel that is turned off gets no incidents that begin meanwhile; later it gets the resolutions of
+            # incidents that were sent to it.
             await self._session.execute(
                 delete(NotificationMember)
                 .where(self._members, NotificationMember.sent.is_(None))
@@ -198,12 +200,12 @@ class _GroupStep:
         )
 
     def _not_ahead(self, at: datetime | None) -> datetime | None:
-        """Return the time, or one long ago if a clock that was ahead wrote it: messages must not wait for it."""
+        """Return the time, or a time long ago if a clock that was ahead wrote it: messages must not wait for it."""
         is_ahead = at is not None and at > self._now + _CLOCKS_DIFFER
         return self._now - _LONG_AGO if is_ahead else at
 
     def _is_reminded(self) -> ColumnElement[bool]:
-        """Return the condition that an incident is open, was sent, and is repeated until somebody acknowledges it."""
+        """Return the condition that an incident is open, was sent, and has reminders until somebody acknowledges it."""
         return and_(
             NotificationMember.sent == "firing",
             or_(NotificationMember.pending.is_(None), NotificationMember.pending != "resolved"),
@@ -214,7 +216,7 @@ class _GroupStep:
         )
 
     async def _forget_silenced_events(self, holds: Holds) -> None:
-        """Delete silenced events that have no end: after the silence nobody wants to hear of them."""
+        """Delete silenced events that have no end: after the silence they are no longer of interest."""
         silenced = (
             select(NotificationMember.incident_id)
             .join(AlertIncident, _OF_GROUP)
@@ -227,7 +229,7 @@ class _GroupStep:
         )
 
     async def _take(self, send: Literal["change", "reminder"], holds: Holds) -> Composition:
-        """Read what the message lists, note that it was sent, and note when the group is due next."""
+        """Read the incidents of the message, and store that it was sent and when the group is due next."""
         chosen = (
             and_(self._is_reminded(), ~holds.any)
             if send == "reminder"
@@ -256,7 +258,7 @@ class _GroupStep:
         if send == "change":
             await self._note_sent(chosen)
         if opens and told_before == 0:
-            # A new episode of the group, for receivers that open and close by it.
+            # A new episode of the group: receivers open and close their alerts by its ID.
             self._group.public_id = make_identifier("grp", to_epoch_ms(self._now))
         firing = await self._count(NotificationMember.sent == "firing")
         remind_at = next_reminder(
@@ -267,7 +269,7 @@ class _GroupStep:
             is_open=await self._count(self._is_reminded()) > 0,
         )
         await self._update_group(
-            # Looked at again at once: what is held, or reminded, decides when the group is due next.
+            # Due again at once: the next check computes the due time from held changes and reminders.
             due_at=self._now,
             sent_at=self._now,
             remind_at=remind_at,
@@ -282,7 +284,7 @@ class _GroupStep:
         )
 
     async def _note_sent(self, chosen: ColumnElement[bool]) -> None:
-        """Note of the chosen members that their pending change was sent; ended ones leave the group."""
+        """Store that the pending changes of the chosen members were sent; ended members leave the group."""
         numbers = (
             select(NotificationMember.incident_id).join(AlertIncident, _OF_GROUP).where(self._members, chosen)
         )
@@ -310,6 +312,6 @@ class _GroupStep:
 
 
 def _is_held(holds: Holds) -> ColumnElement[bool]:
-    """Return the condition that a pending change may not be sent now. A silence does not hold the end of an incident
-    that was sent: its receiver must be able to close it."""
+    """Return the condition that a pending change may not be sent now. A silence does not hold the resolution of an
+    incident that was sent, because its receiver must be able to close it."""
     return or_(and_(holds.silenced, NotificationMember.pending != "resolved"), holds.quiet)

@@ -1,1 +1,1 @@
-"""Alert events become incidents, and incidents become members of the groups of their recipients."""
+"""Turns alert events into incidents, and adds incidents to the groups of their recipients."""

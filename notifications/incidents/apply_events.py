@@ -7,10 +7,11 @@ from typing import Any, Literal, cast
 from pipeline_contracts.alert_kinds import ALERT_KINDS, SEVERITIES, EventState, Severity
 
 DEPLOYMENT_BEFORE = "deployment_before"
-"""The fact that incidents have in addition to those of their events: the last deployment before the first one."""
+"""Name of a fact that incidents have in addition to those of their events: the last deployment before the first
+event."""
 
 BEFORE_END = "before_end"
-"""The fact that incidents which ended have: the facts that their resolutions replaced, with their former values."""
+"""Name of a fact of ended incidents: the former values of the facts that the resolution replaced."""
 
 Scope = tuple[int, int | None, int | None]
 """Account, project and environment."""
@@ -41,27 +42,28 @@ class Event:
 
 
 Change = Literal["opened", "escalated", "resolved", "info", "seen", "passed"]
-"""`seen` changes only the facts; `passed` opened and ended within one batch of events: nobody has heard of it."""
+"""`seen` changes only the facts. `passed`: the incident opened and ended within one batch of events, so no message was
+sent."""
 
 
 @dataclass(slots=True)
 class Incident:
-    """An incident with the net change that the events made."""
+    """An incident with the net change made by the events."""
 
     first: Event
     """The event that opened it."""
     last: Event
-    """The last event. Its facts are those of the incident."""
+    """The last event, which has the facts of the incident."""
     change: Change
     incident_id: int | None = None
-    """The number of its row; None: it is new."""
+    """The number of its row; None for a new incident."""
 
 
 def apply_events(events: Iterable[Event], open_incidents: Mapping[str, Incident]) -> list[Incident]:
-    """Apply the events in their order; return the incidents that changed, the new ones in the order of their events.
+    """Apply the events in order; return the changed incidents, with new ones in the order of their events.
 
-    `open_incidents` are the open ones by key, and are changed. A repeated `firing` of the same kind only replaces the
-    facts; another kind of the same family escalates. `resolved` without an open incident is ignored.
+    `open_incidents` maps keys to open incidents, and is modified. A repeated `firing` of the same kind only replaces
+    the facts; another kind of the same family escalates the incident. `resolved` without an open incident is ignored.
     """
     present = dict(open_incidents)
     changed: dict[int, Incident] = {}
@@ -95,7 +97,7 @@ def _repeat(incident: Incident, event: Event) -> None:
 
 
 def _end_facts(facts: Mapping[str, Any], end: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of an incident and of its end. Those of the incident stay: a resolution may know less, and it
-    names the subject and the figures as the incident did."""
+    """Return the facts of an ended incident. The incident's facts are kept, because a resolution may have fewer, and
+    its message names the subject and the figures as the incident did."""
     replaced = {name: facts.get(name) for name, value in end.items() if facts.get(name) != value}
     return {**facts, **end, BEFORE_END: replaced}

@@ -1,7 +1,7 @@
-"""Ends incidents that nobody may be able to end any more.
+"""Ends incidents that nobody can end any more.
 
-Only a person ends the incident of a new or regressed group of exceptions, and only while exceptions of the group are
-stored. An incident that stayed open would hide the group when it comes back.
+Only a person can end the incident of a new or regressed group of exceptions, and only while exceptions of the group are
+stored. If the incident stayed open, it would hide a later return of the group.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ FORGOTTEN_AFTER = timedelta(days=30)
 """How long such an incident stays open after its last change."""
 KINDS = ("exception.new", "exception.regressed")
 _EVERY_SECONDS = 3600.0
-# Events of one transaction: on SQLite it blocks all other writers.
+# Events in one transaction, which on SQLite blocks all other writers.
 _BATCH = 500
 _MAX_BATCHES = 100
 
 
 async def end_forgotten(sessions: Sessions, now: datetime) -> int:
-    """Write the ends of such incidents, of up to 50,000 at once; return their number."""
+    """Write resolutions for up to 50,000 forgotten incidents; return their number."""
     ended, after = 0, 0
     for _ in range(_MAX_BATCHES):
         async with sessions() as session, session.begin():

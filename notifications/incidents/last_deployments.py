@@ -1,4 +1,4 @@
-"""Finds the deployment before an incident: the most frequent cause of one."""
+"""Finds the last deployment before an incident, which is the most frequent cause of incidents."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -12,7 +12,7 @@ from pipeline_contracts.deploy_states import DeploymentStatus
 from pipeline_contracts.times import format_time
 
 _DEPLOYMENTS = 20
-"""The newest ones of an environment among which the one before an incident is looked for."""
+"""How many of the newest deployments of an environment are searched for the one before an incident."""
 
 
 class LastDeployments:
@@ -23,7 +23,7 @@ class LastDeployments:
         self._read: dict[int, list[Deployment]] = {}
 
     async def read(self, environments: Iterable[int]) -> None:
-        """Read those of further environments."""
+        """Read the newest successful deployments of further environments."""
         for environment in environments:
             if environment not in self._read:
                 self._read[environment] = await self._select(environment)
@@ -41,7 +41,7 @@ class LastDeployments:
         return list(await self._session.scalars(query))
 
     def find_before(self, environment: int | None, at: datetime) -> dict[str, Any] | None:
-        """Return the one that finished last before this time, as `DeploymentBefore` stores it."""
+        """Return the deployment that finished last before this time, in the form of `DeploymentBefore`."""
         for deployment in self._read.get(environment or 0, ()):
             if deployment.finished_at is not None and deployment.finished_at <= at:
                 return {

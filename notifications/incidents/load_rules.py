@@ -1,4 +1,4 @@
-"""Reads what routing needs: the rules of accounts, their owners, and the types of environments."""
+"""Reads the data for routing: the rules of accounts, their owners, and the types of environments."""
 
 from collections.abc import Collection, Mapping
 
@@ -18,8 +18,8 @@ _decode_names = msgspec.json.Decoder(list[str]).decode
 async def load_rules(
     session: AsyncSession, accounts: Collection[int], *, has_email: bool
 ) -> Mapping[int, AccountRules]:
-    """Return the rules of each account, with the default one if the installation sends e-mail. Channels that are
-    turned off are no recipients."""
+    """Return the rules of each account, with the default rule if the installation sends e-mail. Channels that are
+    turned off are not recipients."""
     rows = (
         await session.scalars(
             select(NotificationRule)

@@ -1,7 +1,7 @@
-"""Adds incidents to the groups of their recipients, and notes in the groups that they escalated or were resolved.
+"""Adds incidents to the groups of their recipients, and stores in the groups that incidents escalated or were resolved.
 
-Every change of members locks their groups first, in the order of their numbers, as the group worker does: a message is
-written from members that nobody changes meanwhile.
+Every change of members first locks their groups, in the order of their numbers, as the group worker does. So nobody
+changes members while a message is composed from them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -32,10 +32,10 @@ async def change_members(
     now: datetime,
     wait: timedelta,
 ) -> None:
-    """Send the end of `resolved` incidents to those who have been sent them, and forget them for all others; send
-    `escalated` ones again; add `routed` ones to the groups of their recipients.
+    """Schedule the resolution of `resolved` incidents for recipients to whom they were sent, and remove them for all
+    others. Schedule `escalated` incidents again. Add `routed` incidents to the groups of their recipients.
 
-    `wait` is the least time from a change to its message, before which no group needs to be looked at.
+    `wait` is the minimum time from a change to its message; no group is checked earlier.
     """
     routed = await _without_missing_channels(session, routed)
     groups = await _ensure_groups(session, routed, now)
@@ -62,7 +62,7 @@ async def change_members(
         for recipient, reminders in recipients.items()
     ]
     if members:
-        # Run for each row: to compile one statement with thousands of values takes longer than everything else.
+        # Executed for each row: compiling one statement with thousands of values takes longer than everything else.
         await session.execute(dialect_insert(session, NotificationMember).on_conflict_do_nothing(), members)
 
 
@@ -107,12 +107,12 @@ async def _note(
 async def _lock_groups(
     session: AsyncSession, groups: Collection[int], now: datetime, wait: timedelta
 ) -> None:
-    """Lock the groups, all at once and in their order, and let the group worker look at them when their changes may be
-    sent: it computes the exact time."""
+    """Lock all groups at once, in the order of their numbers, and let the group worker check them when their changes
+    may be sent: it computes the exact time."""
     numbers = sorted(groups)
     if not numbers:
         return
-    # SQLite ignores the lock; there, one transaction writes at a time.
+    # SQLite ignores the lock, because only one transaction writes at a time.
     await session.execute(
         select(NotificationGroup.id)
         .where(NotificationGroup.id.in_(numbers))
@@ -138,7 +138,7 @@ async def _lock_groups(
 async def _without_missing_channels(
     session: AsyncSession, routed: Routed
 ) -> list[tuple[Incident, Mapping[Recipient, bool]]]:
-    """Leave out channels that were removed, or that were turned off: these hear of nothing that begins meanwhile."""
+    """Skip channels that were removed or turned off: a channel that is off gets no incidents that begin meanwhile."""
     named = {each.number for _, recipients in routed for each in recipients if each.type == "channel"}
     if not named:
         return list(routed)
@@ -179,6 +179,6 @@ def _new_group(key: str, incident: Incident, recipient: Recipient, now: datetime
         "family": ALERT_KINDS[incident.last.kind].family,
         "channel_id": recipient.number if recipient.type == "channel" else None,
         "person_id": recipient.number if recipient.type == "person" else None,
-        # Set with the lock, which every changed group gets.
+        # Set together with the lock, which every changed group gets.
         "due_at": None,
     }

@@ -1,7 +1,7 @@
-"""The incident worker's step: alert events become incidents, and incidents members of groups, in one transaction.
+"""The incident worker's step: turn alert events into incidents, and add incidents to groups, in one transaction.
 
 Events of a subject are written under a lock of its row, so the order of their IDs is the order of the changes. Two
-workers may run at once: the second one waits for the first one's deletes, and finds these events gone.
+workers may run at once: the second one waits for the deletes of the first one, and no longer finds these events.
 """
 
 import logging
@@ -30,23 +30,23 @@ from pipeline_contracts.times import from_epoch_ms
 
 logger = logging.getLogger(__name__)
 
-# On SQLite nobody else writes while a batch is processed: 0.2 s.
+# On SQLite nobody else can write while a batch is processed, which takes 0.2 s.
 _BATCH = 500
-# Errors of the database that have nothing to do with an event: try again later.
+# Database errors that are not caused by an event: retry later.
 _NOT_OF_EVENTS = (DatabaseUnavailable, PoolTimeout)
 _encode = msgspec.json.encode
 
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """What decides who hears of an incident."""
+    """The data that decides who is notified of an incident."""
 
     rules: Mapping[int, AccountRules]
     """By account."""
     environment_types: Mapping[int, str]
 
     def find(self, event: Event) -> Mapping[Recipient, bool]:
-        """Return the recipients of an incident with this event as its last one, and who is reminded."""
+        """Return the recipients of an incident whose last event this is, and which of them get reminders."""
         kind = ALERT_KINDS[event.kind]
         if kind.family == "test":
             return {Recipient("channel", int(event.facts["channel_id"])): False}
@@ -59,7 +59,7 @@ class IncidentWorker:
     """Processes the events of all accounts in turns: a flood of one account delays only its own."""
 
     def __init__(self, sessions: Sessions, *, has_email: bool, wait: timedelta) -> None:
-        """`has_email`: the installation sends e-mail. `wait` is the least time from a change to its message."""
+        """`has_email`: the installation sends e-mail. `wait` is the minimum time from a change to its message."""
         self._sessions = sessions
         self._has_email = has_email
         self._wait = wait
@@ -69,7 +69,7 @@ class IncidentWorker:
         """Process up to 500 events of one account; return their number, 0 if no account has events.
 
         An event that cannot be processed is logged and dropped: it must not hold back the others. Raises the errors of
-        an unreachable database: then nothing changed.
+        an unreachable database; then nothing has changed.
         """
         account = await self._next_account()
         if account is None:
@@ -100,7 +100,7 @@ class IncidentWorker:
         async with self._sessions() as session:
             following = await session.scalar(accounts.where(AlertEvent.account_id > self._last_account))
             if following is None and self._last_account:
-                # The last one had its turn. With no event left the next call asks only once.
+                # All accounts had their turn. If no event is left, the next call queries only once.
                 self._last_account = 0
                 following = await session.scalar(accounts)
             return following
@@ -108,7 +108,7 @@ class IncidentWorker:
     async def _process(self, now: datetime, which: ColumnElement[bool]) -> int:
         async with self._sessions() as session, session.begin():
             rows = await _take_rows(session, which)
-            # A kind of a newer version, after a downgrade, has no meaning here.
+            # After a downgrade, a kind of a newer version is unknown here.
             events = [_read_event(row) for row in rows if row.kind in ALERT_KINDS]
             if events:
                 await self._apply(session, events, now)
@@ -126,7 +126,8 @@ class IncidentWorker:
                 if isinstance(error, ProgrammingError) and is_schema_outdated(error):
                     raise
                 if isinstance(error, IntegrityError) and attempt == 1:
-                    # A channel was removed, or another worker opened the incident: the second attempt sees it.
+                    # A channel was removed, or another worker opened the incident: the second attempt reads the new
+                    # state.
                     continue
                 logger.exception("alert event %d is dropped: it cannot be processed", number)
             async with self._sessions() as session, session.begin():
@@ -141,7 +142,7 @@ class IncidentWorker:
             await load_rules(session, {account for account, _, _ in scopes}, has_email=self._has_email),
             await load_environment_types(session, environments),
         )
-        # First: an incident that ended gives its key to a new one of the same subject.
+        # Ended incidents come first, because a new incident of the same subject needs their key.
         await _store_changed(session, [each for each in changed if each.incident_id is not None])
         await _store_new(session, changed, environments)
         of_change: dict[str, list[Incident]] = {}
@@ -257,13 +258,13 @@ async def _store_changed(session: AsyncSession, changed: Sequence[Incident]) -> 
             "resolved_at": from_epoch_ms(incident.last.at_ms) if incident.change == "resolved" else None,
             "open_key": None if incident.change == "resolved" else incident.last.key,
         }
-        # In one order, as other transactions lock several incidents too.
+        # In a fixed order, because other transactions lock several incidents too.
         for incident in sorted(changed, key=lambda incident: incident.incident_id or 0)
     ]
     await session.execute(update(AlertIncident), values)
     escalated = _ids([incident for incident in changed if incident.change == "escalated"])
     if escalated:
-        # Somebody acknowledged less than it is now.
+        # Somebody acknowledged a less severe state of the incident.
         await session.execute(
             update(AlertIncident)
             .where(AlertIncident.id.in_(escalated))

@@ -1,4 +1,4 @@
-"""Which recipients hear of an incident: the rules of an account. Pure."""
+"""Decides by the rules of an account which recipients are notified of an incident. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ RecipientType = Literal["channel", "person"]
 
 
 class Recipient(NamedTuple):
-    """A channel, or a person by e-mail; `number` is that of the row."""
+    """A channel, or a person by e-mail; `number` is the number of the row."""
 
     type: RecipientType
     number: int
@@ -18,12 +18,12 @@ class Recipient(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule as it is matched. None means all."""
+    """A rule, as used for matching. None means all."""
 
     project_id: int | None
     environment_id: int | None
     kinds: Collection[str] | None
-    """Kinds and families; None: the kinds that are on by default."""
+    """Kinds and families; None for the kinds that are on by default."""
     min_severity: Severity
     recipients: Sequence[Recipient]
     reminders: bool
@@ -36,17 +36,18 @@ class AccountRules:
 
     rules: Sequence[Rule]
     default: Rule | None = None
-    """Applies where no rule is about the project; None: the installation sends no e-mail."""
+    """Applies if no rule covers the project; None if the installation sends no e-mail."""
 
 
 def default_rule(owners: Sequence[int]) -> Rule:
-    """Return the rule of projects without a rule: what is on by default, to the owners by e-mail."""
+    """Return the rule for projects without a rule: it sends the kinds that are on by default to the owners by
+    e-mail."""
     return Rule(None, None, None, "info", [Recipient("person", owner) for owner in owners], True)
 
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """What is routed."""
+    """The properties of an incident that rules match."""
 
     project_id: int | None
     environment_id: int | None
@@ -57,10 +58,10 @@ class Routed:
 
 
 def route(routed: Routed, account: AccountRules) -> Mapping[Recipient, bool]:
-    """Return the recipients of all matching rules, each with whether it is reminded.
+    """Return the recipients of all matching rules, and for each whether it gets reminders.
 
-    The default rule applies unless a rule is about the project, or about the whole account. A rule that is turned off
-    is one, and a rule whose recipients were all removed is none: it would leave nobody who hears of anything.
+    The default rule applies unless a rule covers the project or the whole account. A rule that is turned off counts; a
+    rule whose recipients were all removed does not, because nobody would be notified.
     """
     recipients: dict[Recipient, bool] = {}
     rules = [rule for rule in account.rules if rule.recipients or not rule.enabled]

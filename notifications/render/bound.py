@@ -1,4 +1,4 @@
-"""Bounds the parts of a message for programs, which get it as JSON: a receiver may refuse bodies of megabytes."""
+"""Limits the parts of a message that programs get as JSON: a receiver may refuse bodies of megabytes."""
 
 from collections.abc import Mapping
 

@@ -1,6 +1,6 @@
 """The HTML of an e-mail: 600 px, narrower on phones, light and dark, without images or anything to load.
 
-Styles are inline, as many mail clients drop style sheets; the sheet adds only dark mode and phones.
+Styles are inline, because many mail clients drop style sheets; the style sheet only adds dark mode and phones.
 """
 
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ def render_html(message: Message) -> str:
 
 
 def _write_preview(view: MessageView) -> str:
-    """Return the hidden words that lists of mails show next to the subject."""
+    """Return the hidden text that mail clients show next to the subject in lists."""
     first = view.incidents[0] if view.incidents else None
     words = " ".join(view.notes[:1]) if first is None else ". ".join([first.since, *first.details[:1]])
     return f'<div style="display:none;max-height:0;overflow:hidden">{escape(words)}</div>'

@@ -1,6 +1,6 @@
 """The plain text of a message, in lines of at most 80 characters.
 
-Only URLs and commands may be longer, as they must stay whole.
+Only URLs and commands may be longer, because they must stay whole.
 """
 
 import re

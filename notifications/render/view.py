@@ -1,4 +1,5 @@
-"""The words of a message in the order of each form. Channels add markup, and drop what does not fit."""
+"""The words of a message, in the order in which all formats show them. Channels add markup, and drop parts that do not
+fit."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from notifications.render.words import (
 from pipeline_contracts.alert_kinds import EventState, Severity
 
 Tone = Literal["critical", "warning", "info", "resolved"]
-"""What decides the color and the icon."""
+"""Decides the color and the icon."""
 
 MAX_TITLE = 200
 _MAX_DETAILS = 5
@@ -29,7 +30,8 @@ _MIN_NAMED = 3
 _MAX_NAME = 80
 _MAX_URL = 1000
 _URL = re.compile(r"[!#-;=?-\[\]_a-z{|}~]+", re.ASCII)
-"""Printable ASCII without what ends a link in some markup: quotes, angle brackets, backslashes, backticks, carets."""
+"""Printable ASCII without characters that end a link in some markup: quotes, angle brackets, backslashes, backticks,
+carets."""
 _TONE_WORDS: dict[Tone, str] = {
     "critical": "Critical",
     "warning": "Warning",
@@ -72,7 +74,8 @@ class MessageView:
     word: str
     """`Critical`, `Resolved`, `Reminder`, `Test`"""
     subject: str
-    """One line with the place, such as the subject of an e-mail, without the word."""
+    """One line that names project and environment, without the word of the tone; for example the subject of an
+    e-mail."""
     title: str
     where: Sequence[tuple[str, str]]
     """Account, project and environment."""
@@ -85,16 +88,16 @@ class MessageView:
 
     @property
     def is_single(self) -> bool:
-        """True if the message is about one incident, whose title is that of the message."""
+        """True if the message is about one incident; then both have the same title."""
         return len(self.incidents) == 1 and not self.unlisted
 
     @property
     def more(self) -> str | None:
-        """Return the line that counts what is not listed: `… and 99,990 more`."""
+        """Return the line that counts unlisted incidents: `… and 99,990 more`."""
         return f"… and {self.unlisted:,} more" if self.unlisted else None
 
     def list_fewer(self, count: int) -> "MessageView":
-        """Return the view with its first incidents only, and the rest counted."""
+        """Return the view with only its first incidents; the line `more` counts the others."""
         return replace(
             self,
             incidents=self.incidents[:count],
@@ -107,7 +110,7 @@ class MessageView:
 
 
 def view_message(message: Message) -> MessageView:
-    """Return what the message says. Each string is one line without control characters."""
+    """Return the view of the message. Each string is one line without control characters."""
     tone = _find_tone(message.state, message.severity)
     title = to_line(message.title, MAX_TITLE)
     place = _write_place(message)
@@ -169,7 +172,7 @@ def _list_notes(message: Message) -> Iterator[str]:
 
 def _list_links(message: Message) -> Iterator[Link]:
     urls = [("Open", message.url)]
-    # Nothing is left to acknowledge once all is resolved, nor of an event that ended at once.
+    # There is nothing to acknowledge if everything is resolved, or for an event that ended at once.
     if message.state == "firing":
         urls.append(("Acknowledge", message.acknowledge_url))
     if message.state != "resolved" and not message.is_test:
@@ -191,7 +194,7 @@ def _view_incident(incident: ListedIncident, message: Message) -> IncidentView:
         since=_write_since(incident, message.created_at),
         details=[to_line(detail, _MAX_DETAIL) for detail in incident.details[:_MAX_DETAILS]],
         facts=list(_list_facts(incident, message)),
-        # A command that is cut is worse than none.
+        # A truncated command is worse than none.
         command=command if command is not None and to_line(command, _MAX_COMMAND) == command else None,
         url=keep_url(incident.url),
     )
@@ -214,10 +217,10 @@ def _write_since(incident: ListedIncident, now: str) -> str:
 def _list_facts(incident: ListedIncident, message: Message) -> Iterator[tuple[str, str]]:
     for figure in incident.figures[:_MAX_FIGURES]:
         name, value = write_figure(figure)
-        # The figures of an incident that ended are those that it had.
+        # An ended incident keeps its last figures.
         yield _capitalize(name), f"was {value}" if incident.state == "resolved" else value
     place = {"project": message.project, "environment": message.environment}
-    # What the title names already would make a list of ten incidents longer.
+    # Repeating labels from the title would only make a list of ten incidents longer.
     labels = [
         (name, value)
         for name, value in incident.labels.items()

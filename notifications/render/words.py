@@ -1,4 +1,4 @@
-"""Numbers, times and durations of messages in words, and names of people's things in one harmless line."""
+"""Formats numbers, times and durations of messages, and reduces names from users to one harmless line."""
 
 import unicodedata
 from datetime import UTC, datetime
@@ -8,12 +8,12 @@ from notifications.message import Figure
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _LONGEST_ABBREVIATION = 3
 _JOINERS = "\u200c\u200d"
-"""Invisible, but parts of letters and emoji."""
+"""Invisible characters that are parts of letters and emoji."""
 
 
 def to_line(text: str, limit: int) -> str:
-    """Return the text as one line of at most `limit` characters, without control characters and those that reverse the
-    direction of what follows. Names of heartbeats, messages of exceptions and more come from people and programs."""
+    """Return the text as one line of at most `limit` characters, without control characters and characters that change
+    the text direction. Users and programs choose names of heartbeats, messages of exceptions and others."""
     spaced = " ".join(text[: limit * 4].split())
     line = spaced
     if not spaced.isprintable():
@@ -26,7 +26,7 @@ def to_line(text: str, limit: int) -> str:
 
 
 def write_time(text: str) -> str:
-    """Return `26 Nov 2026, 03:00 UTC` for a time of a message; the text itself if it is none."""
+    """Return `26 Nov 2026, 03:00 UTC` for a time of a message; return the text itself if it is not a time."""
     try:
         moment = datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
@@ -35,7 +35,7 @@ def write_time(text: str) -> str:
 
 
 def write_span(start: str, end: str) -> str:
-    """Return `26 Nov 2026, 03:00 to 05:10 UTC`, or with both days."""
+    """Return `26 Nov 2026, 03:00 to 05:10 UTC`, with both days if they differ."""
     first, last = write_time(start), write_time(end)
     day, _, clock = last.partition(", ")
     if first.startswith(f"{day}, "):
@@ -66,7 +66,7 @@ def write_duration(seconds: float) -> str:
 
 
 def write_number(value: float) -> str:
-    """Return a number with separators of thousands, and three digits where it is small: `12,345`, `0.0524`."""
+    """Return a number with thousands separators, and three significant digits if it is small: `12,345`, `0.0524`."""
     if value != value or value in (float("inf"), float("-inf")):
         return "no number"
     if abs(value) >= 100 or value == int(value):

@@ -19,7 +19,7 @@ SnakeCase = Literal["\0"] | None
 
 
 class AnyValue(Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
-    """One value: the first member that is set counts, and none is the empty value.
+    """One value: the first member that is set counts; without any member it is the empty value.
 
     Unknown members are forbidden so that they are found without cost for valid bodies, which have ten values a span.
     A body that has some is repaired and decoded again.

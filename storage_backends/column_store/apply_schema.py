@@ -39,8 +39,9 @@ async def apply_schema(
 ) -> list[str]:
     """Bring the store to the newest schema; return the names of the files that were applied now.
 
-    With `cluster` the tables are created on all of its servers, replicated. `retention` holds for the tables that are
-    created now. Statements say IF NOT EXISTS: after a crash the file starts again. Raises `StorageUnavailable`.
+    With `cluster` the tables are created on all of its servers, replicated. `retention` applies to tables that this
+    call creates. Statements say IF NOT EXISTS, so after a crash a file can be applied again from its start. Raises
+    `StorageUnavailable`.
     """
 
     async def run(statement: str) -> None:

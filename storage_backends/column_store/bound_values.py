@@ -1,4 +1,4 @@
-"""Parameters of queries in the form in which the driver binds them fast."""
+"""Converts parameters of queries to the form that the driver binds fastest."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ _ESCAPES = str.maketrans({character: f"\\{character}" for character in "\\'`\t\n
 
 
 class _Text:
-    """A value that is formatted already: the driver takes the text of an object whose type it does not know."""
+    """A value that is formatted already: the driver uses `str()` of an object whose type it does not know."""
 
     __slots__ = ("_text",)
 

@@ -1,6 +1,6 @@
-"""Change how long tables keep their rows, and delete what is older.
+"""Changes how long tables keep their rows, and deletes older rows.
 
-Shortening a retention drops whole partitions at once and rewrites nothing, so that it frees space on a full disk.
+Shortening a retention drops whole partitions at once and rewrites nothing, so it frees space even on a full disk.
 """
 
 import logging
@@ -30,11 +30,12 @@ class AppliedRetention:
 
     changed: Sequence[str]
     refused: Sequence[str]
-    """Settings that are shorter than what the store keeps."""
+    """Settings that are shorter than the retention of the store."""
 
 
 async def read_retention(store: ColumnStore) -> Mapping[str, int]:
-    """Return for how many days each kind is kept now: the longest of its tables counts. Raises `StorageUnavailable`."""
+    """Return the current retention of each kind in days: that of its table with the longest one. Raises
+    `StorageUnavailable`."""
     days_by_table = await _read_ttls(store)
     found = {
         kind: [days_by_table[table.name] for table in tables if table.name in days_by_table]
@@ -46,12 +47,12 @@ async def read_retention(store: ColumnStore) -> Mapping[str, int]:
 async def shorten_retention(
     store: ColumnStore, kind: str, days: int, today: date, cluster: str | None = None
 ) -> None:
-    """Delete the rows of the kind that are older than so many days, and keep no table of it longer.
+    """Delete the rows of the kind that are older than this many days, and set the TTL of its tables to at most this.
 
-    Raises `StorageUnavailable`: a part may be deleted already, and a repeated call deletes the rest.
+    Raises `StorageUnavailable`. Some rows may be deleted already; a repeated call deletes the rest.
     """
     present = await _read_ttls(store)
-    # First what frees space: the change of a table writes a file.
+    # Free space first: changing a table writes a file.
     await _drop_expired(store, KINDS[kind], days, today, cluster)
     for table in KINDS[kind]:
         if present.get(table.name, math.inf) > days:
@@ -61,9 +62,10 @@ async def shorten_retention(
 async def apply_retention(
     store: ColumnStore, wanted: Iterable[tuple[str, int]], today: date, cluster: str | None = None
 ) -> AppliedRetention:
-    """Make the store keep each kind for at least so many days, and drop partitions that its own TTLs let expire.
+    """Make the store keep each kind for at least this many days, and drop partitions that have expired by the tables'
+    own TTLs.
 
-    It never shortens: the settings of a restored database may be older than what people have set since. Raises
+    It never shortens a retention: the settings of a restored database may be older than later changes by people. Raises
     `StorageUnavailable`.
     """
     present = await _read_ttls(store)
@@ -78,7 +80,7 @@ async def apply_retention(
         others = [table for table in KINDS[kind] if table not in longer]
         changed += await _drop_expired(store, others, days, today, cluster)
         for table in others:
-            # Each table: an interrupted change has reached some of them, and a later version may add one.
+            # Check each table: an interrupted change has reached some of them, and a later version may add one.
             if present[table.name] < days:
                 await _set_ttl(store, table, days, is_longer=True, cluster=cluster)
                 changed.append(f"{table.name}: {days} days")
@@ -86,12 +88,12 @@ async def apply_retention(
 
 
 def is_expired(end: date, days: int, today: date) -> bool:
-    """True if everything before `end` is older than so many days."""
+    """Return True if everything before `end` is older than this many days."""
     return end + timedelta(days=days) <= today
 
 
 async def _read_ttls(store: ColumnStore) -> Mapping[str, int]:
-    """Return for how many days each table with a TTL keeps its rows."""
+    """Return the retention of each table with a TTL in days."""
     days_by_table = {}
     for name, engine in (await store.query(_SQL["read_engines"])).rows:
         if (found := _TTL.search(engine)) is not None:
@@ -104,8 +106,8 @@ async def _set_ttl(
 ) -> None:
     """Give the table this TTL.
 
-    A longer one is also written to the parts that exist, which the store does later. A shorter one is not: they would
-    be rewritten; `_drop_expired` deletes them.
+    The store also applies a longer TTL to existing parts, later. It does not apply a shorter one, because it would
+    rewrite the parts; `_drop_expired` deletes them instead.
     """
     ttl = f"{table.time} + toIntervalDay({days:d})"
     settings = f"SETTINGS materialize_ttl_after_modify = {int(is_longer)}"
@@ -115,7 +117,7 @@ async def _set_ttl(
 async def _drop_expired(
     store: ColumnStore, tables: Sequence[StoredTable], days: int, today: date, cluster: str | None
 ) -> list[str]:
-    """Drop the partitions of these tables whose rows are all older than so many days, and return their names."""
+    """Drop the partitions of these tables whose rows are all older than this many days, and return their names."""
     if not tables:
         return []
     by_name = {table.name: table for table in tables}
@@ -123,7 +125,7 @@ async def _drop_expired(
     dropped = []
     for name, partition_id in rows:
         if is_expired(partition_end(by_name[name].unit, partition_id), days, today):
-            # Before it happens: nothing else remembers what is gone.
+            # Log it before it happens: nothing else records what was deleted.
             logger.info("retention: partition %s of %s is deleted, after %d days", partition_id, name, days)
             await _alter(store, by_name[name], f"DROP PARTITION ID '{partition_id}' {_ANY_SIZE}", cluster)
             dropped.append(f"{name} {partition_id}")

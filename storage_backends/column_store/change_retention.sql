@@ -1,5 +1,5 @@
 -- name: read_engines
--- How do the tables say that they keep their rows?
+-- What are the TTL clauses of the tables?
 SELECT name, engine_full FROM system.tables WHERE database = 'pharos' AND engine_full LIKE '% TTL %'
 
 -- name: read_partitions

@@ -1,8 +1,8 @@
 """ClickHouse in this process (chDB), through clickhouse-connect's chdb interface.
 
-One process per data path. Inserts and operators' queries have their own handles and threads, and so has each user of
-queries and statements (`ChdbColumnStore.own_handles`): inserts, and the queries of consumers before them, never wait
-for reports. The engine releases the GIL while it works.
+Only one process may open a data path. Inserts, operators' queries and each user of queries and statements
+(`ChdbColumnStore.own_handles`) have separate handles and threads, so inserts, and the queries of consumers before them,
+never wait for reports. The engine releases the GIL while it works.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ _READERS = 2
 # Planning a query and reading from a cold disk take seconds: no caller waits longer than this. Statements have no such
 # limit: the daily rollups of a large site may take minutes.
 _QUERY_SECONDS = 60
-# On a disk that gets full during an insert the engine reports success and leaves a part with empty files, which every
-# later query of the table fails on. As much as the largest block.
+# If the disk fills up during an insert, the engine reports success and leaves a part with empty files, on which every
+# later query of the table fails. The free space must hold the largest block.
 _MIN_FREE_BYTES = MAX_BYTES
 
 
@@ -98,7 +98,7 @@ class ChdbColumnStore:
 
     @contextlib.asynccontextmanager
     async def paused_inserts(self) -> AsyncIterator[None]:
-        """Hold back inserts: one that runs is completed first, others wait. Raises `StorageUnavailable`."""
+        """Hold back inserts: a running insert is completed first, others wait. Raises `StorageUnavailable`."""
         is_paused, resume = asyncio.Event(), threading.Event()
         loop = asyncio.get_running_loop()
 

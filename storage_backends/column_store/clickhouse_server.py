@@ -62,7 +62,7 @@ class ClickHouseServer:
             for name, value in one_block(token, before).items()
             if name in _NEEDED or name in self._client.server_settings
         }
-        # The response status is that of the finished insert, not of its start.
+        # Makes the response status report the finished insert, not its start.
         settings["wait_end_of_query"] = 1
         if self.cluster is not None:
             # The check before an insert may query another replica than the one that received the rows: a block counts

@@ -1,4 +1,4 @@
-"""ClickHouse's error codes, by what they mean for a retry."""
+"""ClickHouse's error codes, grouped by whether a retry may succeed."""
 
 from clickhouse_connect.driver.exceptions import DatabaseError
 
@@ -16,7 +16,7 @@ _ENGINE_FAULTS = frozenset(
 )
 # The result exceeds `max_result_bytes`, which queries of Pharos set for themselves.
 _TOO_LARGE = 396
-# An unknown column, table or database. The queries of Pharos have them all once `pharos migrate` has run.
+# An unknown column, table or database: all of them exist for the queries of Pharos once `pharos migrate` has run.
 _SCHEMA_FAULTS = frozenset({16, 47, 60, 81})
 
 

@@ -1,4 +1,5 @@
-"""Settings that make one insert one block, the same one in every retry: the deduplication token applies to a block."""
+"""Settings that make one insert one block, identical in every retry, because the deduplication token applies to a
+block."""
 
 MAX_ROWS = 100_000
 MAX_BYTES = 64 * 2**20

@@ -1,4 +1,4 @@
-"""Conversion of the driver's values to those of the interface."""
+"""Converts the driver's values to those of the interface."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -9,8 +9,8 @@ _TIMES = ("DateTime", "Dynamic", "Variant", "JSON")
 
 
 def plain_rows(rows: Sequence[Sequence[Any]], column_types: Sequence[Any]) -> list[list[Any]]:
-    """Return the rows with naive times, also those in arrays, made aware in UTC: the driver omits the zone of columns
-    in UTC. `column_types` are the driver's types of the columns; other columns than those of times are not visited."""
+    """Return the rows with naive times converted to aware UTC times, also inside arrays: the driver omits the zone of
+    UTC columns. `column_types` are the driver's types of the columns; only columns with times are visited."""
     times = [
         index
         for index, column_type in enumerate(column_types)

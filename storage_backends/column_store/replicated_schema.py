@@ -1,4 +1,4 @@
-"""Conversion of the schema of one server to that of a cluster of replicas."""
+"""Converts the schema of one server to that of a cluster of replicas."""
 
 import re
 

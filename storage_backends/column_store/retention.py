@@ -10,7 +10,7 @@ _INTERVAL = re.compile(r"[1-9][0-9]{0,4} (HOUR|DAY|YEAR)")
 class Retention:
     """ClickHouse intervals, such as `90 DAY`, that the schema files name as `{field}` in their TTL clauses.
 
-    They apply to tables that are created. Raises `ValueError` for a text that is no interval.
+    They apply only to newly created tables. Raises `ValueError` for a text that is not an interval.
     """
 
     telemetry_events: str = "90 DAY"
@@ -26,9 +26,9 @@ class Retention:
     dropped_pageviews: str = "90 DAY"
     daily_rollups: str = "3 YEAR"
     pageview_ids: str = "4 DAY"
-    """Not a matter of taste: consumers look up repeated events of the last four days here."""
+    """People cannot change this one: consumers look up repeated events of the last four days here."""
     open_visit_days: str = "2 HOUR"
-    """Nor is this: reports compute rollups of unfinished days again after half an hour."""
+    """People cannot change this one: reports compute rollups of unfinished days again after half an hour."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

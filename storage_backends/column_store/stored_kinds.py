@@ -1,4 +1,4 @@
-"""The kinds of data that people see and set the retention of, and the tables that hold them."""
+"""The kinds of data whose retention people can see and set, and the tables that hold them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ Unit = Literal["day", "week", "month", "year"]
 
 @dataclass(frozen=True, slots=True)
 class StoredTable:
-    """A table with a TTL. `time` is the expression that its TTL counts from; `unit` that of its partitions."""
+    """A table with a TTL. `time` is the expression from which its TTL counts; `unit` is the unit of its partitions."""
 
     name: str
     unit: Unit
@@ -43,7 +43,7 @@ KINDS: Mapping[str, tuple[StoredTable, ...]] = {
     "queue_history": (_received("queue_snapshots", "week"), _received("queue_worker_updates", "week")),
     "ingest_receipts": (_received("ingest_receipts", "week"),),
 }
-"""By the names of `Retention`, without those that are no matter of taste."""
+"""Keyed by the names of `Retention`, without those that people cannot change."""
 
 
 def partition_start(unit: Unit, partition_id: str) -> date:

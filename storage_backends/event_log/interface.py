@@ -76,5 +76,5 @@ class LogConsumer(Protocol):
         ...
 
     async def close(self) -> None:
-        """Give the partitions back."""
+        """Release the partitions."""
         ...

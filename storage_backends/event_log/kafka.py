@@ -1,7 +1,8 @@
-"""The event log on Kafka, its writing side: one open batch a partition, all copies in sync, idempotent.
+"""The writing side of the event log on Kafka: one open batch per partition, acknowledged by all in-sync replicas,
+idempotent.
 
-A batch stays open for more records until it is sent. While the brokers work on one request the next ones fill, so a
-batch carries as many records as came in meanwhile: under load a produce request costs a fraction of an ingest request.
+A batch stays open for more records until it is sent. While the brokers process one request, the next batches fill with
+the records that arrive meanwhile: under load a produce request costs a fraction of an ingest request.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ _STALLED_SECONDS = 2.0
 # Interval of the checks of the topics. A topic that is missing once may be on a broker that is still starting.
 _WATCH_SECONDS = 10.0
 _MISSING_CHECKS = 2
-# What the brokers refuse until the operator ends it.
+# Errors that the brokers return until the operator fixes the cause.
 _REFUSALS = (
     (TopicAuthorizationFailedError, "the brokers do not let this user write to the topic: check its ACLs"),
     (InvalidTimestampError, "the brokers refuse the time of the records: check this machine's clock"),
@@ -52,7 +53,7 @@ class KafkaEventLog:
         self._producer: KafkaProducer | None = None
         self._described: Mapping[str, TopicDescription] = {}
         self._targets = Targets({})
-        # Batches whose appends wait, the oldest first.
+        # Batches with waiting appends, the oldest first.
         self._unacknowledged: dict[PendingBatch, None] = {}
         self._expiry: asyncio.TimerHandle | None = None
         self._buffered = 0
@@ -120,12 +121,12 @@ class KafkaEventLog:
             self._expiry.cancel()
 
     async def _wait_acknowledged(self) -> None:
-        """Wait until each batch of now is acknowledged or given up."""
+        """Wait until each present batch is acknowledged or given up."""
         if waiting := [batch.done for batch in self._unacknowledged]:
             await asyncio.wait(waiting, timeout=self._timeout)
 
     async def _retire(self, producer: KafkaProducer) -> None:
-        """Close a producer that takes no more records, once its batches are delivered or given up."""
+        """Close a producer that accepts no more records, once its batches are delivered or given up."""
         try:
             await self._wait_acknowledged()
         finally:
@@ -188,11 +189,11 @@ class KafkaEventLog:
                 continue
             except Exception:
                 # uvloop raises `RuntimeError` for a connection that was just lost.
-                logger.exception("the topics could not be looked at")
+                logger.exception("the topics could not be checked")
 
     async def _look_at_topics(self, missing: int) -> int:
-        """Connect again if the topics have changed. `missing`: how many looks in succession have missed a topic.
-        Return the new number. Raises `StorageUnavailable`."""
+        """Connect again if the topics have changed. `missing` is the number of successive checks in which a topic was
+        missing. Return the new number. Raises `StorageUnavailable`."""
         if (producer := self._producer) is None:
             return missing
         if (failure := producer.find_failure()) is not None:
@@ -226,7 +227,8 @@ class KafkaEventLog:
             return
         self._producer = None
         self._unavailable_reason = reason
-        # In the background: it waits for batches whose partition may be gone, and other topics must not wait.
+        # Runs in the background: it waits for batches whose partition may no longer exist, and other topics must not
+        # wait.
         retiring = self._loop.create_task(self._retire(failed), name="old kafka producer")
         self._retiring.add(retiring)
         retiring.add_done_callback(self._retiring.discard)

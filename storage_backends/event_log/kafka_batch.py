@@ -1,7 +1,7 @@
 """Encodes the records of one partition as Kafka's message format 2, compressed with zstd.
 
-aiokafka has an encoder, but no compression level, a new zstd context for each batch, and a check sum in software that
-costs ten times as much as the processor's own: see decisions/0055. The format:
+aiokafka's encoder has no compression level, creates a zstd context for each batch, and computes the check sum in
+software, which costs ten times as much as the processor's instruction: see decisions/0055. The format:
 https://kafka.apache.org/documentation/#recordbatch
 """
 
@@ -19,14 +19,14 @@ _ZSTD, _PLAIN = 4, 0
 _FORMAT = 2
 # Base offset, length, leader epoch, format, check sum.
 _HEAD = struct.Struct(">qiibI")
-# What the length does not count: the base offset and the length itself.
+# Bytes that the length does not include: the base offset and the length itself.
 _UNCOUNTED = 12
 # Attributes, last offset, first and last timestamp, producer ID, producer epoch, first sequence number, records.
 _ABOUT = struct.Struct(">hiqqqhii")
 
 
 def _zigzag(number: int) -> bytes:
-    """Encode a number that is not negative as a signed variable-length integer."""
+    """Encode a non-negative number as a signed variable-length integer."""
     rest = number << 1
     encoded = bytearray()
     while rest > 127:
@@ -83,8 +83,8 @@ class RecordBatch:
         return True
 
     def encode(self, producer_id: int, epoch: int, sequence: int) -> bytes:
-        """Return the bytes for a produce request, once: then the records are dropped. `sequence`: the sequence number
-        of the first record."""
+        """Return the bytes for a produce request. Call it once, because it drops the records. `sequence` is the
+        sequence number of the first record."""
         records = b"".join(self._parts)
         compressed = self._compressor.compress(records, zstd.ZstdCompressor.FLUSH_FRAME)
         is_smaller = len(compressed) < len(records)

@@ -41,8 +41,8 @@ class KafkaConnection:
         return f"KafkaConnection({self.bootstrap}, {self.security})"
 
     def client_options(self) -> dict[str, Any]:
-        """Keyword arguments that all clients of aiokafka share. Raises `OSError` and `ssl.SSLError` for
-        certificate files that cannot be used."""
+        """Return the keyword arguments for all clients of aiokafka. Raises `OSError` and `ssl.SSLError` for certificate
+        files that cannot be used."""
         options: dict[str, Any] = {
             "bootstrap_servers": [address.strip() for address in self.bootstrap.split(",")],
             "client_id": "pharos",

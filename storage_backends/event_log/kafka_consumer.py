@@ -31,9 +31,10 @@ logger = logging.getLogger(__name__)
 _REQUEST_SECONDS = 5.0
 _COMMIT_SECONDS = 10.0
 _CLOSE_SECONDS = 5.0
-# A read may take so much longer than its caller's wait: the length of a rebalance.
+# A read may take longer than its caller's wait by this much: the length of a rebalance.
 _READ_SECONDS = 30.0
-# A partition without records for so long is compared with its end; it counts as stuck so much later.
+# After this time without records, a partition's position is compared with its end; after the second time, it counts as
+# stuck.
 _QUIET_SECONDS = 20.0
 _STUCK_SECONDS = 5.0
 
@@ -60,7 +61,7 @@ class KafkaLogConsumer:
         self._next_offsets: dict[int, int] = {}
         self._read_ahead: dict[int, list[LogRecord]] = {}
         self._commits: set[asyncio.Task[None]] = set()
-        # Partitions without records: since when, and until when the records that exist must arrive.
+        # Partitions without records: the start of that time, and the time by which existing records must arrive.
         self._quiet_since: dict[int, float] = {}
         self._stuck_deadlines: dict[int, float] = {}
         self._stuck: str | None = None
@@ -102,7 +103,7 @@ class KafkaLogConsumer:
             else:
                 await self._check_end_reached(partition, start)
         taken = _limit_records(records, end, max_bytes)
-        # The caller asks again for records that it does not take: keep them to save a second fetch.
+        # The caller will request records again that it does not take: keep them to save a second fetch.
         self._read_ahead[partition] = records
         return taken
 
@@ -140,8 +141,9 @@ class KafkaLogConsumer:
         return records
 
     async def _check_end_reached(self, partition: int, start: int) -> None:
-        """After an empty read, sometimes compare the position with the partition's end. Raises `StorageUnavailable` if
-        the brokers have records that do not arrive; the next claim then joins with new clients."""
+        """After an empty read, compare the position with the partition's end from time to time. Raises
+        `StorageUnavailable` if the brokers have records that they do not deliver; the next claim then joins with new
+        clients."""
         now = time.monotonic()
         if now - self._quiet_since.setdefault(partition, now) < _QUIET_SECONDS:
             return

@@ -2,7 +2,7 @@
 offset).
 
 A compacted topic keeps the log ID of each topic, and the topic ID of Kafka that it was bound to. A recreated topic has
-another topic ID, and therefore another log ID, which all clients derive alike.
+another topic ID, and therefore another log ID, which all clients derive in the same way.
 """
 
 import secrets
@@ -17,7 +17,7 @@ from storage_backends.event_log.kafka_start import start_client
 
 IDENTITIES = "pharos.log-identities"
 _ID_DIGITS = 12
-# Topic names cannot contain "#": older versions take such a key for the name of a topic that they never read.
+# Topic names cannot contain "#", so older versions ignore such a key as the name of a topic that they never read.
 _BOUND = "#topic-id"
 
 

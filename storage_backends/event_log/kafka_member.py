@@ -142,7 +142,7 @@ async def join_group(
     listener: ConsumerRebalanceListener,
     session_ms: int,
 ) -> GroupMember:
-    """Connect and ask for partitions. Raises `StorageUnavailable`, also for a topic that does not exist."""
+    """Connect and join the group. Raises `StorageUnavailable`, also for a topic that does not exist."""
     # Checked first: a missing topic must be reported, and not be created by a broker that creates topics on demand.
     described = (await read_topics(connection, [topic]))[topic]
     log_id = await find_log_id(connection, topic, described.topic_id)

@@ -20,7 +20,7 @@ _NOTHING_COMMITTED = -1
 async def fetch_positions(
     admin: AIOKafkaAdminClient, group: str, topic: str, partitions: Collection[int], log_id: str
 ) -> dict[int, Position]:
-    """Return the group's position in each of the partitions. Raises `StorageUnavailable`, and what aiokafka raises.
+    """Return the group's position in each of the partitions. Raises `StorageUnavailable` and aiokafka's errors.
 
     aiokafka's own `list_consumer_group_offsets` ignores the top-level error of the response: the response of a starting
     or moving coordinator would look like a group without commits.

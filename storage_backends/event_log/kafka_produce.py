@@ -13,7 +13,7 @@ from aiokafka.protocol.api import RequestStruct
 from aiokafka.protocol.produce import ProduceRequest_v7
 from aiokafka.structs import TopicPartition
 
-# Acknowledged by all copies in sync.
+# Acknowledged by all in-sync replicas.
 _ALL_IN_SYNC = -1
 _NO_TRANSACTION = -1
 _HEAD = struct.Struct(">hhii")
@@ -32,7 +32,7 @@ class Produced:
 
     @classmethod
     def decode(cls, data: BytesIO) -> "Produced":
-        """Decode what follows the header. Raises `struct.error` if it is too short."""
+        """Decode the response after its header. Raises `struct.error` if it is too short."""
         return cls(dict(_read_codes(data.read())))
 
 
@@ -52,7 +52,7 @@ def _read_codes(data: bytes) -> Iterator[tuple[TopicPartition, int]]:
 
 
 class Produce(RequestStruct):  # type: ignore[misc]
-    """A request that stores one batch in each of some partitions, which one broker leads."""
+    """A request that stores one batch in each of some partitions with the same leader."""
 
     API_KEY = ProduceRequest_v7.API_KEY
     API_VERSION = ProduceRequest_v7.API_VERSION
@@ -60,7 +60,7 @@ class Produce(RequestStruct):  # type: ignore[misc]
     SCHEMA = ProduceRequest_v7.SCHEMA
 
     def __init__(self, timeout_ms: int, batches: Mapping[TopicPartition, bytes]) -> None:
-        """`timeout_ms`: how long the broker waits for the copies."""
+        """`timeout_ms`: how long the broker waits for the replicas."""
         self._timeout_ms = timeout_ms
         self._batches = batches
 

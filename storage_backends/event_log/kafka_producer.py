@@ -1,8 +1,8 @@
-"""Sends batches to the brokers: idempotent, acknowledged by all copies in sync, in order in each partition.
+"""Sends batches to the brokers: idempotent, acknowledged by all in-sync replicas, in order in each partition.
 
-While a broker works on one request, the next batches fill; then all batches whose partitions it leads go in one
-request. So a busy broker costs little per record. aiokafka has the connections and the cluster's metadata; its own
-producer needs a task, futures and rounds of its sender for each batch (decisions/0055).
+While a broker processes one request, the next batches fill; then the first batch of each partition that it leads goes
+in one request. So a busy broker costs little per record. aiokafka provides the connections and the cluster's metadata;
+its own producer needs a task, futures and rounds of its sender for each batch (decisions/0055).
 """
 
 import asyncio
@@ -35,21 +35,22 @@ from storage_backends.event_log.kafka_produce import Produce
 
 logger = logging.getLogger(__name__)
 
-# Bytes of records, before compression, that close a batch. Less for a topic whose brokers took a batch for too large.
+# Bytes of records, before compression, that close a batch. The limit is lower for a topic whose brokers refused a batch
+# as too large.
 _BATCH_BYTES = 512 * 1024
 # Bytes of records, before compression, in one request, unless its first batch has more.
 _REQUEST_BYTES = 8 * 1024 * 1024
-# A batch waits so long for more records: an unnoticeable delay that halves the cost at full load.
+# How long a batch waits for more records: an unnoticeable delay that halves the cost at full load.
 _LINGER_SECONDS = 0.005
 # Timers of the event loop are this accurate.
 _TIMER_SECONDS = 0.001
 _RETRY_SECONDS = 0.1
 _CLOSE_SECONDS = 1.0
 _SEQUENCE_NUMBERS = 2**31
-# A broker that takes longer for a request gets no records that may go elsewhere.
+# A broker that takes longer for a request gets no records without a key.
 _SLOW_SECONDS = 0.25
-# With these errors the broker has appended nothing, so that the sequence numbers can be used again. But not after an
-# attempt that may have succeeded: another batch with its numbers would count as its repetition, and be lost.
+# With these errors the broker has appended nothing, so the sequence numbers can be reused. They cannot be reused after
+# an attempt that may have succeeded: another batch with its numbers would count as its repetition, and be lost.
 TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 _NOTHING_APPENDED = (*TOO_LARGE, InvalidTimestampError, TopicAuthorizationFailedError)
 
@@ -83,7 +84,8 @@ class PendingBatch:
         """True if an earlier attempt may have stored it."""
 
     def withdraw(self) -> bool:
-        """Never send it. False if it was sent already: the brokers may store it any time."""
+        """Withdraw the batch so that it is never sent. Return False if it was sent already: the brokers may store it at
+        any time."""
         if self.encoded is not None:
             return False
         self._queue.remove(self)
@@ -99,7 +101,7 @@ class _Partition:
         self.target = target
         self.batches: deque[PendingBatch] = deque()
         self.sequence = 0
-        """Of the next record that no batch has."""
+        """Sequence number of the next record without a batch."""
         self.retry_at = 0.0
 
 
@@ -113,7 +115,7 @@ class KafkaProducer:
     """Why this producer must be replaced; None while it works."""
 
     def __init__(self, connection: KafkaConnection, request_seconds: float, finished: Finished) -> None:
-        """Raises what `KafkaConnection.client_options` raises."""
+        """Raises the errors of `KafkaConnection.client_options`."""
         self._loop = asyncio.get_running_loop()
         self._timeout_ms = int(request_seconds * 1000)
         self.client = AIOKafkaClient(**connection.client_options(), request_timeout_ms=self._timeout_ms)
@@ -121,9 +123,9 @@ class KafkaProducer:
         self._producer_id, self._epoch = -1, -1
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._batch_bytes: dict[str, int] = {}
-        # Partitions with a batch, none of it in flight: the first one has waited for its turn the longest.
+        # Partitions with a batch but none in flight; the first one has waited for its turn the longest.
         self._waiting: dict[_Partition, None] = {}
-        # The brokers that work on a request, and since when.
+        # The brokers that process a request, with the start of each request.
         self._busy_brokers: dict[int, float] = {}
         self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
@@ -131,8 +133,8 @@ class KafkaProducer:
         self._requests: set[asyncio.Task[None]] = set()
 
     async def start(self, topics: Sequence[str]) -> None:
-        """Connect, and get a producer ID. Raises `KafkaError`; a cluster that does not assign one has the time of a
-        request."""
+        """Connect, and get a producer ID. Raises `KafkaError`, also if the cluster assigns no ID within the timeout of
+        a request."""
         await self.client.bootstrap()
         await self.client.set_topics(topics)
         give_up_at = time.monotonic() + self._timeout_ms / 1000
@@ -179,7 +181,8 @@ class KafkaProducer:
         return opened
 
     def can_send(self, target: TopicPartition) -> bool:
-        """True if a record for this partition would probably be sent at once: choose another one otherwise."""
+        """Return True if a record for this partition would probably be sent at once; otherwise choose another
+        partition."""
         partition = self._partitions.get(target)
         if partition is not None and partition.retry_at > time.monotonic():
             return False
@@ -192,12 +195,12 @@ class KafkaProducer:
     def find_failure(self) -> str | None:
         """Return why this producer must be replaced; None while it works."""
         if self.failure is None and self.client._sync_task is not None and self.client._sync_task.done():
-            # Without it, the leaders of partitions are never learned again.
+            # Without this task, changed leaders of partitions are never noticed.
             self.failure = "a task of its client has ended"
         return self.failure
 
     def _send_waiting(self) -> None:
-        """Send what waits for a broker that is not busy, unless all of it may wait for more records."""
+        """Send waiting batches to each broker that is not busy, unless all of them may wait for more records."""
         if self._is_closed:
             return
         if self._timer is not None:
@@ -207,7 +210,7 @@ class KafkaProducer:
         by_broker: dict[int, list[_Partition]] = {}
         for partition in list(self._waiting):
             if not partition.batches:
-                # They were withdrawn.
+                # All its batches were withdrawn.
                 del self._waiting[partition]
                 continue
             broker = self._find_leader(partition, now)
@@ -223,7 +226,7 @@ class KafkaProducer:
                 self._wake_at(due_at)
 
     def _wake_at(self, at: float) -> None:
-        """Look for something to send at this monotonic time, or before."""
+        """Check for batches to send at this monotonic time, or earlier."""
         if self._timer is None or at < self._timer_at:
             if self._timer is not None:
                 self._timer.cancel()
@@ -276,13 +279,13 @@ class KafkaProducer:
         batches = {target: partition.batches[0].encoded or b"" for target, partition in sent.items()}
         try:
             response = await self.client.send(broker, Produce(self._timeout_ms, batches))
-            # A partition that the response lacks is tried again.
+            # A partition that is missing from the response is retried.
             errors = [for_code(response.codes.get(target, RequestTimedOutError.errno)) for target in sent]
         except KafkaError as failure:
             errors = [failure] * len(sent)
         except Exception as failure:
-            # It is unknown what the broker got. uvloop raises `RuntimeError` for a connection that was just lost. A
-            # broker that counted as busy for ever would stop its partitions.
+            # It is unknown what the broker received. uvloop raises `RuntimeError` for a connection that was just lost.
+            # If the broker counted as busy for ever, its partitions would stop.
             logger.warning("a produce request failed: %r", failure)
             errors = [KafkaConnectionError(repr(failure))] * len(sent)
         del self._busy_brokers[broker]
@@ -292,7 +295,7 @@ class KafkaProducer:
 
     def _handle(self, partition: _Partition, error: KafkaError | type[KafkaError]) -> None:
         """Finish the batch that was in flight, or keep it for another try."""
-        # A broker that has the batch already has stored it, and its first response was lost.
+        # A broker that reports a duplicate has stored the batch; its first response was lost.
         is_stored = error in (NoError, DuplicateSequenceNumber)
         if not is_stored and error.retriable:
             partition.batches[0].is_repeated = True
@@ -308,14 +311,14 @@ class KafkaProducer:
             if isinstance(failure, _NOTHING_APPENDED) and not batch.is_repeated:
                 partition.sequence = (partition.sequence - batch.records.count) % _SEQUENCE_NUMBERS
             elif not is_stored:
-                # The broker saw a gap in the sequence numbers, or the next batch would make one.
+                # The broker found a gap in the sequence numbers, or the next batch would cause one.
                 self.failure = type(failure).__name__
             self._finish(partition, None if is_stored else failure)
             return
         self._waiting[partition] = None
 
     def _finish(self, partition: _Partition, failure: KafkaError | None) -> None:
-        """Give the first batch of the partition back; the next one waits for its turn."""
+        """Remove the first batch of the partition and report it as finished; the next one waits for its turn."""
         batch = partition.batches.popleft()
         if partition.batches:
             self._waiting[partition] = None

@@ -30,8 +30,8 @@ async def start_client(
     stop: Callable[[], Coroutine[Any, Any, None]],
     seconds: float | None = None,
 ) -> None:
-    """Start a client within so many seconds; stop it if it does not start. Raises `TimeoutError`, and what `start`
-    raises.
+    """Start a client within this many seconds; stop it if it does not start. Raises `TimeoutError` and the errors of
+    `start`.
 
     A cancelled start of aiokafka never closes its connection for the cluster's metadata. An abandoned start therefore
     continues in the background, until its requests time out, and is stopped then.

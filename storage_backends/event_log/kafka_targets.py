@@ -10,7 +10,7 @@ from aiokafka.structs import TopicPartition
 from storage_backends.event_log.kafka_producer import PendingBatch
 from storage_backends.event_log.kafka_topic_ids import TopicDescription
 
-# Bytes of records without a key, before compression, after which another partition gets the next ones.
+# Bytes of records without a key, before compression, after which the next records go to another partition.
 _FULL_ENOUGH_BYTES = 128 * 1024
 
 
@@ -18,7 +18,7 @@ class Sender(Protocol):
     """The part of `KafkaProducer` that the choice needs."""
 
     def can_send(self, target: TopicPartition) -> bool:
-        """True if a record for this partition would probably be sent at once."""
+        """Return True if a record for this partition would probably be sent at once."""
         ...
 
 
@@ -39,8 +39,8 @@ class Targets:
         return len(self._partitions.get(topic, ()))
 
     def choose(self, sender: Sender, topic: str, key: bytes) -> TopicPartition:
-        """Return always the same partition for a key; for an empty one any that can be written, so that a batch fills
-        before the next partition gets one."""
+        """Return always the same partition for a key. For an empty key, return any writable partition such that one
+        batch fills before the next partition gets one."""
         partitions = self._partitions[topic]
         if key:
             return partitions[zlib.crc32(key) % len(partitions)]

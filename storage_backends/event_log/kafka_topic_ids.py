@@ -42,7 +42,7 @@ class TopicDescription:
 async def describe_topics(
     client: AIOKafkaClient, topics: Sequence[str], seconds: float
 ) -> dict[str, TopicDescription]:
-    """Describe those of the topics that exist, within so many seconds. Raises `StorageUnavailable`."""
+    """Describe the topics that exist, within this many seconds. Raises `StorageUnavailable`."""
     try:
         async with asyncio.timeout(seconds):
             try:

@@ -70,7 +70,7 @@ async def create_topics(
     async with admin_client(connection) as admin:
         existing = set(await admin.list_topics())
         if IDENTITIES not in existing:
-            # Compacted: the newest identity of each topic is kept for good.
+            # Compacted, so the newest identity of each topic is kept permanently.
             await _create(
                 admin,
                 NewTopic(IDENTITIES, 1, settings.replicas, topic_configs={"cleanup.policy": "compact"}),
@@ -86,7 +86,7 @@ async def create_topics(
                 "min.insync.replicas": str(settings.min_insync_replicas),
                 "retention.ms": str(int(settings.retention_hours * 3_600_000)),
                 "compression.type": "producer",
-                # Room for the batch header, and for a body that does not compress.
+                # Allows for the batch header, and for a body that does not compress.
                 "max.message.bytes": str(settings.record_bytes + 2**20),
             }
             await _create(

@@ -73,7 +73,7 @@ class SqliteEventLog:
         if self._stored + self._unwritten > self._append_limit and not is_dead_letter_topic(topic):
             # Dead letters have a limit of their own: a full log must be able to move the records that block its
             # consumers there.
-            raise LogFull("The event log is full; the consumers are behind, or the disk is short of room.")
+            raise LogFull("The event log is full; the consumers are behind, or the disk is short of space.")
         group = self._open_group
         if group is None:
             group = self._open_group = Appends(_SharedFuture(loop=self._loop))

@@ -19,7 +19,7 @@ class SqliteLogConsumer:
         self._group = group
         self._topic = topic
         self._empty_from = -1
-        """The offset from which there was no record at the last look, which no append has followed."""
+        """The offset at which the last read found no record; -1 if records may have been appended since."""
 
     @property
     def log_id(self) -> str:
@@ -58,7 +58,7 @@ class SqliteLogConsumer:
 
     async def _look(self, appended: asyncio.Event, start: int, max_bytes: int) -> list[LogRecord]:
         appended.clear()
-        # Not kept while it looks: a look that finds records, or fails, proves nothing about the next one.
+        # Reset before the read: a read that finds records, or fails, proves nothing about the next one.
         self._empty_from = -1
         records = await self._log.read_frames(self._topic, start, max_bytes)
         if not records:

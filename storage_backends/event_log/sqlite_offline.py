@@ -31,7 +31,7 @@ def read_topic(path: Path, topic: str) -> list[LogRecord]:
 
 
 def count_records(path: Path, topics: Sequence[str]) -> int:
-    """Return how many records these topics have together. Raises `StorageUnavailable`."""
+    """Return the number of records of these topics together. Raises `StorageUnavailable`."""
     names = ", ".join("?" * len(topics))
     query = f"SELECT coalesce(sum(past_last - first), 0) FROM frames WHERE topic IN ({names})"
     try:

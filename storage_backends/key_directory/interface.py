@@ -35,7 +35,7 @@ class KeyEntry:
 
 
 ReadEntries = Callable[[], Awaitable[Sequence[KeyEntry]]]
-"""Reads all live keys, as of the time of the call or later."""
+"""Reads all valid keys, as of the time of the call or later."""
 
 
 class KeyDirectory(Protocol):
@@ -61,8 +61,8 @@ class KeyDirectory(Protocol):
     async def publish_all(self, read: ReadEntries) -> int:
         """Replace all keys by those that `read` returns; return their number.
 
-        A key that was published or revoked after the call of `read` keeps that change. Raises `StorageUnavailable`, and
-        what `read` raises.
+        A key that was published or revoked after the call of `read` keeps that change. Raises `StorageUnavailable` and
+        the errors of `read`.
         """
         ...
 

@@ -31,7 +31,7 @@ _UNKNOWN_TTL = 5.0
 # Seconds after which an entry is looked up again while the changes cannot be followed.
 _UNFOLLOWED_TTL = 2.0
 _BLOCK_MS = 500
-# Longer than a blocked read: a connection without a response for so long is dead.
+# Longer than a blocked read: a connection without a response for this long is dead.
 _FOLLOW_TIMEOUT = 1.5
 _RECONNECT_SECONDS = 0.25
 # Never the current epoch: an entry with it is looked up again at its next use.
@@ -112,7 +112,11 @@ class RedisKeyDirectory:
 
     def unready_reason(self) -> str | None:
         """Return why the edge cannot accept keys yet; None once Redis was seen with all keys."""
-        return None if self._seen_complete else "no keys yet: is Redis there, and `pharos control` running?"
+        return (
+            None
+            if self._seen_complete
+            else "no keys yet: check that Redis is reachable and `pharos control` is running"
+        )
 
     @property
     def is_away(self) -> bool:

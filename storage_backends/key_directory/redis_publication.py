@@ -22,7 +22,7 @@ _REVOKED = "pharos:keys:revoked-since"
 _PUBLISHED = "pharos:keys:published-since"
 _ORDER = "pharos:keys:order"
 _SCRIPTS = Path(__file__).parent
-# A list that never replaced the directory is removed after so long.
+# A list that never replaced the directory is removed after this time.
 _LIST_TTL_SECONDS = 600
 _MAX_CHANGES = 10_000
 
@@ -30,7 +30,7 @@ _MAX_CHANGES = 10_000
 class RedisPublication:
     """Copies the keys of the database to Redis.
 
-    A change is published after its commit to the database, so a list that is read after the change has it. Redis
+    A change is published after its commit to the database, so a list that is read after the change contains it. Redis
     numbers changes and lists: a list replaces everything except changes with higher numbers.
     """
 

@@ -70,15 +70,15 @@ BLIND_CLOCK = "blind"
 
 
 class MonitorStates(Protocol):
-    """Heartbeats, queues, and up to when they are current."""
+    """Heartbeats, queues, and the time up to which they are current."""
 
     async def change(
         self, requested: Mapping[int, Collection[str]], change: Change, progress: Progress | None
     ) -> None:
         """Read the requested heartbeats, each with the runs of these IDs and those that its `pings` name, call
         `change`, recount the heartbeats with `recount` set, and write the changes, the alert events of their net effect
-        and the progress, in one transaction. Unknown heartbeats are left out. Raises `StorageUnavailable`: then nothing
-        was changed."""
+        and the progress, in one transaction. Heartbeats that do not exist are ignored. Raises `StorageUnavailable`;
+        then nothing was changed."""
         ...
 
     async def change_due(self, clock_ms: int, limit: int, change: Change) -> int:
@@ -87,14 +87,14 @@ class MonitorStates(Protocol):
         ...
 
     async def mark_unknown(self, clock_ms: int, until_ms: int, now_ms: int) -> int:
-        """Make the heartbeats unknown that are not down and whose deadline lies after `clock_ms`, at `until_ms` at the
-        latest. Return their number."""
+        """Set heartbeats to unknown that are not down and have a deadline after `clock_ms` and not later than
+        `until_ms`. Return their number."""
         ...
 
     async def keep_clock(self, clock: str, at_ms: int) -> Gap | None:
-        """Note that the clock goes at `at_ms`. If it stood still (`blind_times.find_gap`), move the deadlines of all
+        """Store that the clock runs at `at_ms`. If it stood still (`blind_times.find_gap`), move the deadlines of all
         heartbeats past the gap, add one alert event for the installation, and return the gap. A clock without a stored
-        time begins to go; one never goes back."""
+        time starts now; a clock never goes back."""
         ...
 
     async def apply_queues(
@@ -102,7 +102,7 @@ class MonitorStates(Protocol):
     ) -> None:
         """Update queues and workers in one transaction. A snapshot is stored if it was observed later than the stored
         one, or at the same time and has the greater ID; a worker's update if its sequence is greater. Of each queue,
-        the `MAX_WORKERS` workers that reported last stay stored. Unknown queues are left out.
+        the `MAX_WORKERS` workers that reported last stay stored. Queues that do not exist are ignored.
 
         Raises `StorageUnavailable`."""
         ...

@@ -33,7 +33,7 @@ ORDER BY s.deadline_ms
 LIMIT $2;
 
 -- name: read_runs
--- What is known of these runs, each named by its heartbeat and its ID?
+-- What are the stored values of these runs, each identified by its heartbeat and its ID?
 SELECT
     heartbeat_id, run_id, first_ms, started_ms, succeeded_ms, failed_ms, timed_out_ms, exit_status, output
 FROM heartbeat_runs
@@ -83,7 +83,7 @@ WHERE s.heartbeat_id = n.heartbeat_id AND s.version = n.version
 RETURNING s.heartbeat_id;
 
 -- name: write_runs
--- Add these runs, or replace what is known of them.
+-- Add these runs, or replace their stored values.
 INSERT INTO heartbeat_runs
     (heartbeat_id, run_id, first_ms, started_ms, succeeded_ms, failed_ms, timed_out_ms, exit_status, output)
 SELECT * FROM unnest($1::int[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
@@ -109,7 +109,7 @@ JOIN projects AS p ON p.id = e.project_id
 ORDER BY n.heartbeat_id;
 
 -- name: mark_unknown
--- Make the heartbeats unknown that are not down and whose deadline lies after $2, at $3 at the latest.
+-- Set heartbeats to unknown that are not down and have a deadline after $2 and not later than $3.
 UPDATE heartbeat_states SET state = 'unknown', since_ms = $1, version = version + 1
 WHERE deadline_ms > $2 AND deadline_ms <= $3 AND state NOT IN ('unknown', 'down');
 
@@ -150,7 +150,7 @@ FROM (SELECT id, 1000::bigint * grace_seconds AS grace FROM heartbeats) AS h
 WHERE h.id = s.heartbeat_id AND s.state NOT IN ('new', 'paused') AND coalesce(s.last_signal_ms, 0) < $2;
 
 -- name: write_blind_alert
--- Tell the oldest account, which runs the installation, that monitoring was blind.
+-- Add the alert event that monitoring was blind, for the oldest account, which runs the installation.
 INSERT INTO alert_events (account_id, kind, subject, state, at_ms, facts)
 SELECT min(id), 'platform.blind', 'blind', 'info', $1::bigint, $2::text FROM accounts HAVING min(id) IS NOT NULL;
 
@@ -159,7 +159,7 @@ SELECT min(id), 'platform.blind', 'blind', 'info', $1::bigint, $2::text FROM acc
 SELECT partition, applied_through_ms FROM monitor_progress WHERE topic = $1;
 
 -- name: write_progress
--- Note up to which time a partition is applied; an earlier time than the stored one changes nothing.
+-- Store up to which time a partition is applied; an earlier time than the stored one changes nothing.
 INSERT INTO monitor_progress AS p (topic, partition, applied_through_ms) VALUES ($1, $2, $3)
 ON CONFLICT (topic, partition)
 DO UPDATE SET applied_through_ms = greatest(p.applied_through_ms, excluded.applied_through_ms);

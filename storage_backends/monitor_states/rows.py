@@ -108,8 +108,8 @@ def state_values(heartbeat: Heartbeat) -> tuple[Any, ...]:
 
 
 def take_alerts(changed: Iterable[Watched]) -> list[tuple[Any, ...]]:
-    """Return the values of the alert events of these heartbeats, each with its ID at the end. Call it before
-    `state_values`: the states note what was alerted."""
+    """Return the values of the alert events of these heartbeats, each with the heartbeat's ID at the end. Call it
+    before `state_values`, because the states store which event was sent."""
     values = []
     for item in changed:
         number = item.heartbeat.heartbeat_id

@@ -45,7 +45,7 @@ T = TypeVar("T")
 _SQL = read_statements(__file__)
 
 _BATCH = 1000
-# As long as the control plane, whose writers are others: see `control_domain.database.engine`.
+# The same timeout as in the control plane, which writes to the same file: see `control_domain.database.engine`.
 _BUSY_SECONDS = 30.0
 
 
@@ -188,7 +188,7 @@ class SqliteMonitorStates:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        # IMMEDIATE: a transaction that has read first could not begin to write while another one writes.
+        # IMMEDIATE, because a transaction that has read first cannot start to write while another one writes.
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield

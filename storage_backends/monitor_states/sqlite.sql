@@ -28,7 +28,7 @@ ORDER BY s.deadline_ms
 LIMIT ?;
 
 -- name: read_runs
--- What is known of these runs, each named by [heartbeat, ID]?
+-- What are the stored values of these runs, each identified by [heartbeat, ID]?
 SELECT
     heartbeat_id, run_id, first_ms, started_ms, succeeded_ms, failed_ms, timed_out_ms, exit_status, output
 FROM heartbeat_runs
@@ -71,7 +71,7 @@ UPDATE heartbeat_states SET state = ?, since_ms = ?, due_ms = ?, deadline_ms = ?
 WHERE heartbeat_id = ? AND version = ?;
 
 -- name: write_run
--- Add a run, or replace what is known of it.
+-- Add a run, or replace its stored values.
 INSERT OR REPLACE INTO heartbeat_runs
     (heartbeat_id, run_id, first_ms, started_ms, succeeded_ms, failed_ms, timed_out_ms, exit_status, output)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
@@ -90,8 +90,8 @@ JOIN projects AS p ON p.id = e.project_id
 WHERE h.id = ?6;
 
 -- name: mark_unknown
--- Make the heartbeats unknown that are not down and whose deadline lies after the second parameter, at the third at the
--- latest.
+-- Set heartbeats to unknown that are not down and have a deadline after the second parameter and not later than the
+-- third.
 UPDATE heartbeat_states SET state = 'unknown', since_ms = ?, version = version + 1
 WHERE deadline_ms > ? AND deadline_ms <= ? AND state NOT IN ('unknown', 'down');
 
@@ -128,7 +128,7 @@ FROM (SELECT id, 1000 * grace_seconds AS grace FROM heartbeats) AS h
 WHERE h.id = heartbeat_id AND state NOT IN ('new', 'paused') AND coalesce(last_signal_ms, 0) < :to_ms;
 
 -- name: write_blind_alert
--- Tell the oldest account, which runs the installation, that monitoring was blind.
+-- Add the alert event that monitoring was blind, for the oldest account, which runs the installation.
 INSERT INTO alert_events (account_id, kind, subject, state, at_ms, facts)
 SELECT min(id), 'platform.blind', 'blind', 'info', :at_ms, :facts FROM accounts HAVING min(id) IS NOT NULL;
 

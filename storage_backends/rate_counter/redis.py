@@ -10,7 +10,7 @@ from storage_backends.redis_connection import RedisConnection
 _SCRIPT = Path(__file__).with_name("take_tokens.lua").read_text()
 _BUCKET = "pharos:tokens:"
 _EDGES = "pharos:edges"
-# An edge without requests for so long has no share of the rate, until its next request.
+# An edge without requests for this long has no share of the rate until its next request.
 _SILENT_SECONDS = 5
 
 

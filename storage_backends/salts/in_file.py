@@ -31,7 +31,7 @@ class FileSalts:
             self._write(remaining)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file stays open."""
 
     def _write(self, salts: dict[int, bytes]) -> None:
         new = self._path.with_suffix(".new")
@@ -54,5 +54,5 @@ def _read(path: Path) -> dict[int, bytes]:
         return {}
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise StorageUnavailable(
-            f"{path} cannot be read: {error}. Without it, today's visitors count anew."
+            f"{path} cannot be read: {error}. Without this file, today's visitors are counted again."
         ) from error

@@ -141,7 +141,7 @@ def test_each_header_is_required_exactly_once(name: str) -> None:
     headers = _headers()
     with pytest.raises(BadSignature, match=f"{name} is missing"):
         _verify({**headers, name: []})
-    with pytest.raises(BadSignature, match=f"{name} is there 2 times"):
+    with pytest.raises(BadSignature, match=f"{name} was sent 2 times"):
         _verify({**headers, name: headers[name] * 2})
 
 

@@ -80,7 +80,7 @@ def _is_allowed(was: State, wanted: State) -> bool:
         check_transition(was, wanted)
     except ForbiddenTransition as error:
         assert (error.current, error.requested) == (was, wanted)
-        assert str(error) == f"What is {was.value} cannot become {wanted.value}."
+        assert str(error) == f"The status {was.value} cannot change to {wanted.value}."
         return False
     return True
 

@@ -1,4 +1,4 @@
-"""The data folder of `pharos up`: locked by one process, with errors that name the file and the remedy."""
+"""The data folder of `pharos up`: locked by one process. Errors name the file and the remedy."""
 
 import contextlib
 import errno
@@ -21,7 +21,7 @@ from pipeline_contracts.errors import StorageUnavailable
 RESTORING = "restore.partial"
 """An entry of a data folder into which a backup is being restored."""
 _MIN_SECRET_CHARACTERS = 32
-# With less free space the column store refuses inserts, those of its schema too.
+# With less free space the column store refuses inserts, including those of its schema.
 _MIN_FREE_BYTES = 64 * 2**20
 # A Unix socket's path has 107 bytes at most (`sun_path`).
 _MAX_SOCKET_PATH_BYTES = 107
@@ -74,7 +74,7 @@ def lock_data_folder(data: Path) -> Iterator[None]:
                 raise DataFolderInUse(
                     f"Another process runs on {data}. Stop it, or choose another --data."
                 ) from None
-            # Without a free byte no database opens, and nobody could sign in to free space.
+            # On a full disk no database can be opened, and nobody could sign in to free space.
             make_space_on_full_disk(data)
             # Temporary files of a killed process are removed: the ClickHouse client passes inserts in files. The path
             # is absolute because child processes have other working folders.

@@ -1,5 +1,5 @@
-"""The operator socket of `pharos up`: a Unix socket in the data folder for the operator's commands. Only its owner can
-open it, who can read the data files as well. It is not part of the public API.
+"""The operator socket of `pharos up`: a Unix socket in the data folder for the operator's commands. Only the owner of
+the data folder can open it, and the owner can read the data files as well. It is not part of the public API.
 """
 
 import os

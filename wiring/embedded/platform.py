@@ -98,7 +98,7 @@ def _ignore_phase(_description: str) -> None:
 
 
 DATABASE = "control.sqlite"
-"""The file of a data folder without which it is a new one."""
+"""The file whose absence marks a data folder as new."""
 
 
 @asynccontextmanager
@@ -165,12 +165,13 @@ async def run_platform(
             receipt_key=storage.receipt_key,
             sealing_keys=storage.sealing_keys,
             process_output=output,
-            # Who runs `pharos up` connects repositories of their own machine.
+            # Users of `pharos up` connect repositories of their own machine, so all folders are allowed.
             default_folders=ANY_FOLDER,
             data_folder=data,
         )
         registry.register(control.workers.alert_scan)
-        # Before the port opens and until it is closed: what a request queues is done while requests are served.
+        # Workers run from before the port opens until it is closed, so that work queued by requests is done while
+        # requests are served.
         await stack.enter_async_context(control.workers.running(is_alone=True))
         stack.push_async_callback(control.app.state.log_streams.close)
         stack.push_async_callback(control.app.state.change_streams.close)
@@ -198,7 +199,7 @@ async def run_platform(
             await stack.enter_async_context(running_schedule(copied, settings))
         # Started after everything else: the platform is complete when it reports ready.
         await _serve(stack, edge, listeners.main, readiness, ServerLimits.from_settings(settings))
-        # Called before the server stops: an open stream would delay it.
+        # Called before the server stops, because an open stream would delay the stop.
         stack.callback(control.app.state.log_streams.stop)
         stack.callback(control.app.state.change_streams.stop)
         apps_port = int(listeners.apps.getsockname()[1])
@@ -275,7 +276,7 @@ async def _start_deployer(
             stops=True,
         )
     )
-    # Warnings, not checks: ingest works although applications cannot run.
+    # Reported as warnings, not failed checks: ingest works although applications cannot run.
     readiness.warnings["deployer"] = lambda: deployer.failing
     readiness.warnings["confinement"] = lambda: deployer.missing_confinement
 

@@ -1,4 +1,5 @@
-"""A column store that connects in the background: the control plane answers from its database meanwhile."""
+"""A column store that connects in the background, so that the control plane can serve requests from its database
+meanwhile."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,7 +12,7 @@ from wiring.processes.prerequisites import open_when_available
 
 
 class ConnectingColumnStore:
-    """A `ColumnStore` that is unavailable until the store that it opens answers."""
+    """A `ColumnStore` that is unavailable until the connection to the underlying store is open."""
 
     def __init__(self, open_store: Callable[[], Awaitable[ColumnStore]]) -> None:
         """Begin to open the store. Needs a running event loop."""

@@ -72,7 +72,7 @@ async def run_control(settings: Settings, server: socket.socket) -> AsyncIterato
         http_server = control_server(app, ServerLimits.from_settings(settings))
         task = asyncio.create_task(http_server.serve(sockets=[server]), name="control")
         stack.push_async_callback(http_server.end, task)
-        # Called before the server stops: an open stream would delay it.
+        # Called before the server stops, because an open stream would delay the stop.
         stack.callback(app.state.log_streams.stop)
         stack.callback(app.state.change_streams.stop)
         yield
@@ -86,7 +86,7 @@ def control_server(app: FastAPI, limits: ServerLimits) -> "ControlServer":
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-            # By default uvicorn trusts X-Forwarded-For from this machine, whoever wrote it.
+            # By default uvicorn trusts X-Forwarded-For from this machine, which any local process can forge.
             proxy_headers=False,
             server_header=False,
             http=bounded_protocol(limits),

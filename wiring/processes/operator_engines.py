@@ -10,7 +10,7 @@ from storage_backends.key_directory.redis import open_redis_key_directory
 from wiring.operator_door import OperatorEngines
 from wiring.processes.prerequisites import require_settings
 
-# Longer than for requests: only the operator waits, and a slow Redis is not unavailable.
+# Longer than for requests: only the operator waits, and a slow Redis must not count as unavailable.
 _REDIS_SECONDS = 10.0
 
 

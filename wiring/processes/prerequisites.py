@@ -1,4 +1,4 @@
-"""What a process needs before it can start: settings that must be set, and engines that may start later."""
+"""Prerequisites of a process: settings that must be set, and engines that may start later."""
 
 import asyncio
 import logging
@@ -43,11 +43,11 @@ async def open_when_available(open_engine: Callable[[], Awaitable[T]]) -> T:
             engine = await open_engine()
         except StorageUnavailable as error:
             if attempts % _LOG_EVERY == 1:
-                logger.warning("%s; trying again until it answers", error)
+                logger.warning("%s; retrying until it responds", error)
             fault = error
             await asyncio.sleep(pause)
             pause = min(2 * pause, _MAX_PAUSE_SECONDS)
         else:
             if fault is not None:
-                logger.info("it answers now, after %d attempts: %s", attempts, fault)
+                logger.info("it responds after %d attempts: %s", attempts, fault)
             return engine

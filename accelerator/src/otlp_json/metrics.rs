@@ -79,7 +79,7 @@ fn validate_data(
     })
 }
 
-/// The members that the points of all kinds share.
+/// The members that are common to the points of all kinds.
 #[derive(Default)]
 struct Point {
     seen: Seen,

@@ -1,4 +1,4 @@
-//! Members of the types that OTLP has: `null` is the same as absent, and integers may be strings.
+//! Members of OTLP's types: `null` is the same as absent, and integers may be strings.
 
 use crate::json::Cursor;
 use crate::seen::Seen;
@@ -35,7 +35,8 @@ pub fn array<'a>(
     cursor.array(item)
 }
 
-/// Passes a member of a name that OTLP does not define. Gives up on snake_case names, which Python renames.
+/// Passes a member with a name that OTLP does not define. Gives up on snake_case names, which
+/// Python renames.
 pub fn skip_unknown(cursor: &mut Cursor, name: &[u8]) -> Option<()> {
     if name.contains(&b'_') {
         return None;
@@ -51,7 +52,7 @@ pub fn text(cursor: &mut Cursor) -> Option<()> {
     cursor.string().map(|_| ())
 }
 
-/// Passes an integer in these limits, or `null`, for which it returns `Some(None)`.
+/// Passes an integer within these limits, or `null`, for which it returns `Some(None)`.
 pub fn integer(cursor: &mut Cursor, least: i64, greatest: i64) -> Option<Option<i64>> {
     if cursor.null()? {
         return Some(None);
@@ -74,7 +75,7 @@ pub fn unsigned(cursor: &mut Cursor) -> Option<i64> {
     integer(cursor, 0, i64::MAX).map(Option::unwrap_or_default)
 }
 
-/// Passes a floating point number or `null`. Returns whether it is a number.
+/// Passes a floating point number or `null`. Returns true for a number.
 pub fn double(cursor: &mut Cursor) -> Option<bool> {
     if cursor.null()? {
         return Some(false);
@@ -111,7 +112,7 @@ fn key_value(cursor: &mut Cursor) -> Option<()> {
     })
 }
 
-/// Passes an `AnyValue` or `null`. It has no unknown members, which Python removes.
+/// Passes an `AnyValue` or `null`. Gives up on unknown members, which Python removes.
 pub fn any_value(cursor: &mut Cursor) -> Option<()> {
     if cursor.null()? {
         return Some(());
@@ -184,7 +185,7 @@ fn base64(cursor: &mut Cursor) -> Option<()> {
 pub fn hex_id<const DIGITS: usize>(cursor: &mut Cursor) -> Option<()> {
     let id: &[u8; DIGITS] = cursor.string()?.plain()?.try_into().ok()?;
     let (mut is_hex, mut bits) = (true, 0);
-    // Without an early end, so that the compiler makes vector instructions of it.
+    // No early exit, so that the compiler can use vector instructions.
     for digit in id {
         is_hex &= digit.is_ascii_hexdigit();
         bits |= digit ^ b'0';

@@ -15,9 +15,9 @@ use crate::seen::Seen;
 use values::{resource_bytes, scope_bytes, text_bytes};
 use wire::{Value, each_field, skip_unknown};
 
-/// The strings of a row that are empty: each has its quotes and separators.
+/// The number of strings in a row that may be empty: each takes its quotes and separators.
 const EMPTY_TEXTS: usize = 16;
-/// `service.name` has a column of its own besides that of all attributes.
+/// `service.name` has a column of its own in addition to the column of all attributes.
 const RESOURCE_COPIES: usize = 2;
 
 /// The largest request that is validated.

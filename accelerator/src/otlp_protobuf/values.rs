@@ -3,7 +3,7 @@
 use super::wire::{Value, each_field, skip_unknown, text};
 use crate::seen::Seen;
 
-/// Levels of values within values. A parser supports a hundred messages within each other, three for each level.
+/// Maximum nesting of values. A parser supports a hundred nested messages, three for each level.
 const MAX_LEVELS: u32 = 20;
 /// Most bytes of a row that one byte of a value can become: a re-encoded value is up to twice as long, and JSON writes
 /// a byte with up to seven.

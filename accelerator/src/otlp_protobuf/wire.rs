@@ -1,7 +1,8 @@
-//! Fields of protobuf messages, without messages.
+//! Reads fields of protobuf messages without building messages.
 //!
-//! Functions return `None` for bytes that are no message, and for those that a parser treats in a way of its own:
-//! groups, a known field of another wire type, a message field that is repeated and has to be merged.
+//! Functions return `None` for bytes that are not a message, and for cases that a parser treats
+//! specially: groups, a known field with another wire type, a repeated message field that must be
+//! merged.
 
 /// The value of a field, by its wire type.
 pub enum Value<'a> {
@@ -101,11 +102,12 @@ pub fn packed_fixed64(list: &[u8]) -> Option<()> {
 
 /// Succeeds for a string: parsers refuse one that is not UTF-8.
 pub fn text(string: &[u8]) -> Option<()> {
-    // The check of ASCII is inlined, and five times as fast for short strings.
+    // The check for ASCII is inlined, and five times as fast for short strings.
     (string.is_ascii() || std::str::from_utf8(string).is_ok()).then_some(())
 }
 
-/// Validates a field that the message does not have: one with a number above those that it has is skipped.
+/// Validates a field that the message does not define: a number above its highest field number is
+/// skipped.
 pub fn skip_unknown(number: u64, greatest: u64) -> Option<()> {
     (number > greatest).then_some(())
 }

@@ -71,7 +71,8 @@ class LocalDriver:
         )
         self._fleets: dict[int, Fleet] = {}
         self._release_locks: dict[int, asyncio.Lock] = {}
-        """Held while release steps run, as the same user as the environment's instances. By environment."""
+        """Locks by environment, held while release steps run, because these run as the same user as the environment's
+        instances."""
 
     def read_traces(self) -> Traces:
         """See `Handover`."""

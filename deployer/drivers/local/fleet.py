@@ -145,7 +145,8 @@ class Fleet:
         self._route_is_stale.set()
 
     async def _wait_ready(self, run: Run, instances: Sequence[Instance]) -> None:
-        """Wait until all are ready, for at most their health timeout: the supervisor goes on restarting them."""
+        """Wait until all instances are ready, for at most their health timeout. The supervisor keeps restarting them
+        meanwhile."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_health_seconds(run)), self._changes:
                 await self._changes.wait_for(lambda: _are_ready(instances))

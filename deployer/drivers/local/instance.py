@@ -77,17 +77,17 @@ class Instance:
 
     @property
     def is_web(self) -> bool:
-        """Whether it receives requests."""
+        """Return True if the instance receives requests."""
         return self.process.name == WEB
 
     @property
     def target(self) -> Target:
-        """The address at which it should listen."""
+        """The address at which the process should listen."""
         return Target(self.mark.port)
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether it ends after every start."""
+        """Return True if the process ends after every start."""
         return self.supervised.state == "waiting" and self.supervised.restarts >= _MAX_RESTARTS
 
     def changed(self) -> None:
@@ -105,7 +105,7 @@ class Instance:
         self.on_change()
 
     def find_leader(self) -> int | None:
-        """Return the process that was started; None while there is none."""
+        """Return the process that the deployer started; None while there is none."""
         return self.supervised.pid
 
     async def stop(self, grace_seconds: float) -> None:

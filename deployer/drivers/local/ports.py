@@ -39,7 +39,7 @@ class Ports:
     def give(self, taken: Set[int]) -> int:
         """Return a port that no socket is bound to and that is not among `taken`. Raises `NoPort`.
 
-        Tries a few hundred at most. If nearly all are bound, a thread looks at all of them for the next call.
+        Tries a few hundred ports at most. If nearly all are bound, a thread scans all of them for the next call.
         """
         avoided = taken | set(self._given)
         port = _find_free(_random.sample(_RANGE, min(_TRIES, len(_RANGE))), avoided)
@@ -56,7 +56,8 @@ class Ports:
         return port
 
     def _scanned(self, avoided: Set[int]) -> list[int]:
-        """Return what the last scan has found so far. Starts another one if that is some seconds ago."""
+        """Return the ports that the last scan has found so far. Starts another scan if the last one is some seconds
+        old."""
         found = [] if self._scan is None else self._scan.found[-_TRIES:]
         if self._scan is None or self._scan.is_outdated():
             self._scan = _Scan(avoided)

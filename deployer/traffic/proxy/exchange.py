@@ -117,8 +117,8 @@ class Exchange:
         return asyncio.create_task(self._send_body(upstream))
 
     async def _send_body(self, upstream: Upstream) -> None:
-        """Forward the body. If the caller fails, cut the connection to the instance, which must not take a part for the
-        whole, and store the fault."""
+        """Forward the body. If the caller fails, cut the connection to the instance, so that the instance does not take
+        the part for the whole body, and store the fault."""
         is_chunked = self._head.is_chunked
         try:
             while data := await self._caller.read():

@@ -39,13 +39,13 @@ type settings struct {
 	Metrics   string `json:"metrics_topic"`
 }
 
-// edge has what all handlers share.
+// edge is the state that all handlers share.
 type edge struct {
 	client *kgo.Client
 	keys   map[[sha256.Size]byte]*account
 }
 
-// account is what a key stands for, with its bucket of tokens.
+// account is the owner of a key, with its token bucket.
 type account struct {
 	digest      [sha256.Size]byte
 	environment string
@@ -54,7 +54,7 @@ type account struct {
 	filledAt    time.Time
 }
 
-// problem is a refusal with its HTTP status.
+// problem is an error response with its HTTP status.
 type problem struct {
 	status int
 	detail string
@@ -105,7 +105,7 @@ func readBody(r *http.Request) ([]byte, error) {
 	return body, err
 }
 
-// store appends one record and waits until all copies in sync have it.
+// store appends one record and waits until all in-sync replicas have it.
 func (e *edge) store(ctx context.Context, topic string, key, meta, body []byte) error {
 	record := &kgo.Record{
 		Topic:   topic,

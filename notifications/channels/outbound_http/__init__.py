@@ -1,1 +1,1 @@
-"""The only way by which channels reach other servers over HTTP: bounded in time and size, and to checked addresses."""
+"""HTTP requests of channels to other servers, limited in time and size, and only to checked addresses."""

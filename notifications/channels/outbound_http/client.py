@@ -25,7 +25,7 @@ from notifications.channels.outbound_http.resolver import (
 )
 
 TOTAL_SECONDS = 15.0
-"""Time of a request with the look-up of the name, TLS and the response."""
+"""Seconds for a request, including name resolution, TLS and the response."""
 MAX_RESPONSE_BYTES = 64 * 1024
 _MAX_CONNECTIONS = 100
 _IDLE_SECONDS = 15.0
@@ -33,14 +33,14 @@ _IDLE_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a receiver answered."""
+    """The response of a receiver."""
 
     host: str
     status: int
     headers: Mapping[str, str]
     """Case-insensitive."""
     body: bytes
-    """Its first 64 KiB; less, if the connection broke after the status."""
+    """The first 64 KiB of the body, or less if the connection broke after the status."""
     received_at: datetime
 
 
@@ -63,15 +63,15 @@ class OutboundHttp:
     async def post(
         self, url: str, body: bytes, headers: Mapping[str, str], *, seconds: float = TOTAL_SECONDS
     ) -> Reply:
-        """Post the body once and return the answer, whatever its status. Raises `DeliveryFailed`."""
+        """Post the body once and return the response, whatever its status. Raises `DeliveryFailed`."""
         return await self.request("POST", url, body, headers, seconds=seconds)
 
     async def request(
         self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, seconds: float
     ) -> Reply:
-        """Send the request once and return the answer, whatever its status.
+        """Send the request once and return the response, whatever its status.
 
-        Raises `DeliveryFailed` without an answer; its text has the host, never the rest of the URL.
+        Raises `DeliveryFailed` if there is no response. Its text contains the host, never the rest of the URL.
         """
         if find_http_url_fault(url) is not None:
             raise DeliveryFailed("The URL of the channel is not valid. Set it again.", is_permanent=True)
@@ -104,7 +104,7 @@ class OutboundHttp:
             raise DeliveryFailed(f"{host} {_explain(error)}") from None
 
     def _check_literal(self, host: str, port: int | None) -> None:
-        """Raise `AddressRefused` for a refused IP address: aiohttp asks the resolver for names only."""
+        """Raise `AddressRefused` for a refused IP address: aiohttp calls the resolver for names only."""
         if (host, port) in self._endpoints:
             return
         try:
@@ -115,7 +115,7 @@ class OutboundHttp:
 
 
 async def _read_beginning(response: aiohttp.ClientResponse, deadline: float) -> bytes:
-    """Return the first 64 KiB, or what has arrived when the connection breaks or the time is over: the status has
+    """Return the first 64 KiB, or the bytes received before the connection breaks or the time is over: the status has
     arrived, and it decides."""
     received = bytearray()
     try:
@@ -134,7 +134,7 @@ async def _read_beginning(response: aiohttp.ClientResponse, deadline: float) -> 
 
 @functools.cache
 def _system_tls() -> ssl.SSLContext:
-    """Return the context of the process: to read the certificates of the system takes 30 ms."""
+    """Return one TLS context for the whole process, because reading the system's certificates takes 30 ms."""
     return ssl.create_default_context()
 
 
@@ -147,12 +147,12 @@ async def open_outbound_http(
     tls: ssl.SSLContext | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> AsyncIterator[OutboundHttp]:
-    """Open the client without connecting. `lookup` and `tls` are those of the system unless given. `endpoints`, which
-    may change, are allowed although they are private."""
+    """Open the client without connecting. `lookup` and `tls` default to those of the system. `endpoints` are private
+    addresses that are allowed; they may change while the client is open."""
     system = SystemLookup()
     connector = aiohttp.TCPConnector(
         resolver=CheckedResolver(lookup or system, allow_private=allow_private),
-        # Each connection looks its name up and checks what it gets.
+        # Each connection resolves its name and checks the addresses.
         use_dns_cache=False,
         socket_factory=functools.partial(
             open_checked_socket, allow_private=allow_private, endpoints=endpoints
@@ -164,7 +164,7 @@ async def open_outbound_http(
     try:
         async with aiohttp.ClientSession(
             connector=connector,
-            # `post` has its own timeout, which also ends a wait for the look-up of a name.
+            # `post` has its own timeout, which also covers name resolution.
             timeout=aiohttp.ClientTimeout(total=None),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
@@ -177,7 +177,7 @@ async def open_outbound_http(
 
 
 def _explain(error: Exception) -> str:
-    """Return the failure of a connection as it follows the name of the host."""
+    """Return the failure of a connection as a phrase that follows the name of the host."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         cause = error.certificate_error
         reason = (getattr(cause, "verify_message", "") or "verification failed").rstrip(".")
@@ -191,4 +191,4 @@ def _explain(error: Exception) -> str:
         if isinstance(cause, ConnectionRefusedError):
             return "refused the connection."
         return f"could not be reached: {(cause.strerror or 'no connection').lower()}."
-    return "closed the connection without a complete answer."
+    return "closed the connection without a complete response."

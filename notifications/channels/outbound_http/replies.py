@@ -1,4 +1,4 @@
-"""What an answer means: delivered, try again, or never."""
+"""Decides what a response means: delivered, retry, or a permanent failure."""
 
 import datetime as dt
 import email.utils
@@ -11,12 +11,12 @@ from notifications.channels.outbound_http.client import Reply
 from notifications.render.words import to_line
 
 MAX_RETRY_AFTER = 3600.0
-"""Longest wait that a receiver can ask for, in seconds."""
+"""Longest wait that a receiver can request, in seconds."""
 MAX_EXCERPT = 300
-"""Characters of an answer that an error repeats."""
+"""Characters of a response that an error quotes."""
 _MIN_SECRET = 6
 _RETRIED = frozenset({408, 425, 429})
-# About the content, which does not change: a retry would only hold back the messages behind it.
+# Statuses about the content. It does not change, so a retry would only delay the messages after it.
 _REFUSES_CONTENT = frozenset({400, 413, 415, 422})
 
 
@@ -29,13 +29,13 @@ def check_reply(
     hint: str = "",
     retry_after: float | None = None,
 ) -> None:
-    """Return if the receiver took the message (2xx).
+    """Return if the receiver accepted the message (2xx).
 
-    `name` is the receiver in error texts; `hint` what to do about a permanent error; `retry_after` a wait that the
-    body asks for. Values of `secrets` do not reach an error text.
+    `name` is the receiver's name in error texts, `hint` the advice for a permanent error, and `retry_after` a wait that
+    the body requests. Error texts never contain values of `secrets`.
 
-    Raises `DeliveryFailed`: 408, 425, 429 and 5xx are tried again, 410 turns the channel off, the rest is permanent,
-    unless `retry_client_errors` says that other 4xx are tried again as well, except for 400, 413, 415 and 422.
+    Raises `DeliveryFailed`. 408, 425, 429 and 5xx are retried; 410 turns the channel off; all others are permanent.
+    With `retry_client_errors`, other 4xx are retried too, except for 400, 413, 415 and 422.
     """
     status = reply.status
     if 200 <= status < 300:
@@ -77,26 +77,27 @@ def read_retry_after(headers: Mapping[str, str], now: dt.datetime) -> float | No
 
 
 def cap_retry_after(seconds: float | None) -> float | None:
-    """Return a wait between 0 and an hour; None stays None, and so does what is no number."""
+    """Return a wait between 0 and an hour; None for None and for values that are not numbers."""
     if seconds is None or not math.isfinite(seconds):
         return None
     return min(max(seconds, 0.0), MAX_RETRY_AFTER)
 
 
 def read_excerpt(reply: Reply, secrets: Iterable[str]) -> str:
-    """Return the beginning of a textual answer in one line, without the secrets. Pages of HTML say nothing useful."""
+    """Return the beginning of a textual response in one line, without the secrets; nothing for HTML, which contains
+    nothing useful."""
     if "html" in reply.headers.get("Content-Type", "").lower():
         return ""
     text = reply.body.decode(errors="replace")
-    # Longest first, so that a secret which contains another one is removed as a whole.
+    # Longest first, so that a secret that contains another one is removed as a whole.
     for word in sorted(_list_secret_words(secrets), key=len, reverse=True):
         text = text.replace(word, "…")
     return to_line(text, MAX_EXCERPT)
 
 
 def _list_secret_words(secrets: Iterable[str]) -> Iterator[str]:
-    """Yield what must not be repeated: each secret, and of a URL its path and parts, as servers answer
-    `Cannot POST /services/T0/B0/token`."""
+    """Yield the words that must not be quoted: each secret, and the path of a URL with its parts, because servers
+    respond `Cannot POST /services/T0/B0/token`."""
     for secret in secrets:
         words = {secret, *secret.split()}
         if "://" in secret:

@@ -1,4 +1,5 @@
-"""Names to checked addresses: aiohttp connects to what this resolver returned, whatever the DNS answers next."""
+"""Resolves names to checked addresses. aiohttp connects to the addresses that this resolver returned, even if the DNS
+changes afterwards."""
 
 import asyncio
 import ipaddress
@@ -15,15 +16,15 @@ Endpoint = tuple[str, int]
 """An IP address and a port."""
 
 _LOOKUP_THREADS = 32
-"""Threads that a look-up of a slow name server can block for half a minute."""
+"""Threads for look-ups; a slow name server can block one for half a minute."""
 
 Lookup = Callable[[str], Awaitable[Sequence[IPAddress]]]
 """All addresses of a name. Raises `OSError` if it has none."""
 
 
 class AddressRefused(Exception):
-    """The host is, or resolves to, an address that channels may not reach. The text does not tell the address, so that
-    nobody can list the names of the operator's network."""
+    """The host is, or resolves to, an address that channels may not reach. The text does not contain the address, so
+    nobody can use it to map the operator's network."""
 
     def __init__(self, host: str, *, is_private: bool) -> None:
         message = f"{host} has an address that channels may not reach"
@@ -35,26 +36,26 @@ class AddressRefused(Exception):
 
 
 class SystemLookup:
-    """The system's resolver, in threads of its own: slow name servers of one receiver must not delay the names that
-    the rest of the process looks up."""
+    """The system's resolver, in threads of its own: slow name servers of one receiver must not delay other look-ups of
+    the process."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_LOOKUP_THREADS, thread_name_prefix="channel-names")
 
     async def __call__(self, host: str) -> Sequence[IPAddress]:
-        """Return the addresses of a name in the order to try them."""
+        """Return the addresses of a name in the order in which to try them."""
         found = await asyncio.get_running_loop().run_in_executor(
             self._threads, lambda: socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         )
         return list(dict.fromkeys(ipaddress.ip_address(entry[4][0]) for entry in found))
 
     def close(self) -> None:
-        """Drop waiting look-ups."""
+        """Cancel waiting look-ups."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class CheckedResolver(AbstractResolver):
-    """Returns the addresses of a name if each of them is allowed."""
+    """Resolves a name and returns its addresses if each of them is allowed."""
 
     def __init__(self, lookup: Lookup, *, allow_private: bool) -> None:
         self._lookup = lookup
@@ -68,7 +69,7 @@ class CheckedResolver(AbstractResolver):
         if not addresses:
             raise OSError(socket.EAI_NONAME, "the name has no address")
         for address in addresses:
-            # One refused address refuses the name: which of them is connected to is chance.
+            # One refused address refuses the name, because it is chance to which address aiohttp connects.
             check_address(host, address, allow_private=self._allow_private)
         return [
             ResolveResult(
@@ -83,7 +84,7 @@ class CheckedResolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing to close: the look-up belongs to who passed it."""
+        """Do nothing: the caller that passed the look-up closes it."""
 
 
 def check_address(host: str, address: IPAddress, *, allow_private: bool) -> None:
@@ -95,7 +96,8 @@ def check_address(host: str, address: IPAddress, *, allow_private: bool) -> None
 def open_checked_socket(
     target: AddrInfoType, *, allow_private: bool, endpoints: Collection[Endpoint] = ()
 ) -> socket.socket:
-    """Make the socket of one connection. Last line of defense: aiohttp connects to nothing that has not passed here.
+    """Create the socket of one connection, and check its address again: aiohttp creates every socket here, so this is
+    the last line of defense.
 
     `endpoints` are allowed whatever their addresses are.
     """

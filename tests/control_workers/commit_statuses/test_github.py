@@ -90,19 +90,21 @@ async def test_repository_names_cannot_change_the_path(
 async def test_an_invalid_repository_is_refused_without_a_request(
     name: str, github: FakeGitHub, statuses: GitHubStatusClient
 ) -> None:
-    assert "connect it anew" in await _refused(statuses, dataclasses.replace(STATUS, repository=name))
+    assert "Connect the repository again" in await _refused(
+        statuses, dataclasses.replace(STATUS, repository=name)
+    )
     assert github.paths == []
 
 
 @pytest.mark.parametrize(
     ("status", "advice"),
     [
-        (200, "see whether PHAROS_GITHUB_API_URL is the address of GitHub's API."),
-        (401, "make a new token, set PHAROS_GITHUB_TOKEN to it, and start again."),
+        (200, "check that PHAROS_GITHUB_API_URL is the address of GitHub's API."),
+        (401, "create a new token, set PHAROS_GITHUB_TOKEN to it, and restart Pharos."),
         (403, '"Commit statuses: write" (a classic token: the scope repo:status) for acme/shop.'),
         (404, "give the token in PHAROS_GITHUB_TOKEN access to acme/shop"),
-        (410, "see whether PHAROS_GITHUB_API_URL is the address of GitHub's API."),
-        (422, f"see whether acme/shop has the commit {REVISION}."),
+        (410, "check that PHAROS_GITHUB_API_URL is the address of GitHub's API."),
+        (422, f"check that acme/shop has the commit {REVISION}."),
     ],
 )
 async def test_a_refusal_says_how_to_fix_it(
@@ -117,7 +119,7 @@ async def test_a_refusal_says_how_to_fix_it(
 
 async def test_redirects_are_not_followed(github: FakeGitHub, statuses: GitHubStatusClient) -> None:
     github.rule = respond_with(307, Location=f"{github.url}/repos/acme/new/statuses/{REVISION}")
-    assert "connect it under that" in await _refused(statuses)
+    assert "connect it under its new name" in await _refused(statuses)
     assert len(github.paths) == 1
 
 
@@ -218,19 +220,19 @@ async def test_the_token_is_not_in_any_repr(statuses: GitHubStatusClient) -> Non
 @pytest.mark.parametrize(
     ("token", "url", "message"),
     [
-        ("two words", "https://api.github.com", "PHAROS_GITHUB_TOKEN: a token has printable"),
-        ("line\nbreak", "https://api.github.com", "PHAROS_GITHUB_TOKEN: a token has printable"),
-        ("ünicode", "https://api.github.com", "PHAROS_GITHUB_TOKEN: a token has printable"),
-        (TOKEN, "", "PHAROS_GITHUB_API_URL: it is written"),
-        (TOKEN, "api.github.com", "PHAROS_GITHUB_API_URL: it is written"),
-        (TOKEN, "ftp://api.github.com", "PHAROS_GITHUB_API_URL: it is written"),
-        (TOKEN, "https://", "PHAROS_GITHUB_API_URL: it is written"),
-        (TOKEN, "https://me:word@api.github.com", "PHAROS_GITHUB_API_URL: it is written"),
-        (TOKEN, "https://api.github.com?a", "PHAROS_GITHUB_API_URL: it is written"),
-        (TOKEN, "https://api.github.com:port", "PHAROS_GITHUB_API_URL: it is written"),
-        (TOKEN, "https://[api", "PHAROS_GITHUB_API_URL: it is written"),
-        (TOKEN, "http://api.github.com", "PHAROS_GITHUB_API_URL: it has to begin with https://"),
-        (TOKEN, "http://10.0.0.7/api/v3", "PHAROS_GITHUB_API_URL: it has to begin with https://"),
+        ("two words", "https://api.github.com", "PHAROS_GITHUB_TOKEN: a token has only printable"),
+        ("line\nbreak", "https://api.github.com", "PHAROS_GITHUB_TOKEN: a token has only printable"),
+        ("ünicode", "https://api.github.com", "PHAROS_GITHUB_TOKEN: a token has only printable"),
+        (TOKEN, "", "PHAROS_GITHUB_API_URL: must be"),
+        (TOKEN, "api.github.com", "PHAROS_GITHUB_API_URL: must be"),
+        (TOKEN, "ftp://api.github.com", "PHAROS_GITHUB_API_URL: must be"),
+        (TOKEN, "https://", "PHAROS_GITHUB_API_URL: must be"),
+        (TOKEN, "https://me:word@api.github.com", "PHAROS_GITHUB_API_URL: must be"),
+        (TOKEN, "https://api.github.com?a", "PHAROS_GITHUB_API_URL: must be"),
+        (TOKEN, "https://api.github.com:port", "PHAROS_GITHUB_API_URL: must be"),
+        (TOKEN, "https://[api", "PHAROS_GITHUB_API_URL: must be"),
+        (TOKEN, "http://api.github.com", "PHAROS_GITHUB_API_URL: must begin with https://"),
+        (TOKEN, "http://10.0.0.7/api/v3", "PHAROS_GITHUB_API_URL: must begin with https://"),
     ],
 )
 async def test_invalid_settings_are_refused_at_startup(token: str, url: str, message: str) -> None:

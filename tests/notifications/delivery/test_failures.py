@@ -174,7 +174,7 @@ async def test_a_permanent_failure(deliveries: Deliveries, failure: Exception, e
         (DeliveryFailed("The certificate has expired."), "The certificate has expired."),
         (
             RuntimeError("hook?token=secret"),
-            "It failed in Pharos, and the log of the control plane says why.",
+            "Sending failed inside Pharos. See the log of the control plane for the reason.",
         ),
     ],
 )

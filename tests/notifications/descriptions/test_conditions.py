@@ -126,7 +126,7 @@ CASES: list[Case] = [
         "firing",
         WORKER,
         "Worker w-1 of queue mail reports no more",
-        ["Its last report was at 26 Nov 2026, 03:00 UTC.", "It was busy, and has not said that it stops."],
+        ["Its last report was at 26 Nov 2026, 03:00 UTC.", "It was busy, and did not report that it stops."],
         "pharos queue show 4",
     ),
     (
@@ -315,7 +315,7 @@ CASES: list[Case] = [
         "A scheduled backup failed",
         [
             "/mnt/backups has 12 MiB free.",
-            "It is tried again after an hour, or earlier if backups are more frequent.",
+            "The backup is retried after an hour, or earlier if backups are more frequent.",
         ],
         "pharos backup list",
     ),

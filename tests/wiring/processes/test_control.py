@@ -89,8 +89,8 @@ async def test_a_store_that_is_away_is_unavailable_until_it_answers(
     with caplog.at_level(logging.INFO):
         await store._opening
     assert [record.getMessage() for record in caplog.records] == [
-        "ClickHouse is away; trying again until it answers",
-        "it answers now, after 6 attempts: ClickHouse is away",
+        "ClickHouse is away; retrying until it responds",
+        "it responds after 6 attempts: ClickHouse is away",
     ]
     assert (await store.query("SELECT 1")).columns == ("SELECT 1",)
     await store.close()

@@ -36,24 +36,26 @@ def write_archive(
 
 
 def _add(archive: tarfile.TarFile, source: Source) -> None:
-    """Add a file as long as it was when it was opened: a log that grows meanwhile must not end the archive."""
+    """Add a file with the length that it had when it was opened: a file that grows meanwhile must not break the
+    archive."""
     try:
         info = archive.gettarinfo(str(source.path), source.name)
         if not info.isreg() and not info.islnk():
             archive.addfile(info)
             return
-        # Each path is a file of its own, also if another one has the same content on the disk.
+        # Each path is stored as a separate file, even if it is a hard link to another one.
         info.type, info.linkname = tarfile.REGTYPE, ""
         with source.path.open("rb") as file:
             info.size = os.fstat(file.fileno()).st_size
             archive.addfile(info, _Padded(file, info.size))  # type: ignore[arg-type]
     except FileNotFoundError:
-        # Deleted meanwhile: an artefact that is not needed any more, a temporary file of an application.
+        # The file was deleted meanwhile, like an artefact that is no longer needed, or a temporary file of an
+        # application.
         return
 
 
 class _Padded:
-    """Reads exactly `size` bytes: zeros where a file got shorter meanwhile."""
+    """Reads exactly `size` bytes: zeros for the missing part if the file was shortened meanwhile."""
 
     def __init__(self, file: Any, size: int) -> None:
         self._file = file
@@ -81,7 +83,8 @@ def copy_small_file(source: Path, path: Path, job: Job) -> FileFacts:
 
 
 def extract_archive(path: Path, target: Path, job: Job) -> None:
-    """Extract an archive of `write_archive`, with the owners if this process is root. Raises `BackupFailed`."""
+    """Extract an archive that `write_archive` has made, with the owners if this process is root. Raises
+    `BackupFailed`."""
     try:
         with tarfile.open(path, mode="r:") as archive:
             folders = []

@@ -1,4 +1,4 @@
-"""Makes a backup of the data folder while the platform runs, or without it."""
+"""Makes a backup of the data folder, whether or not the platform runs."""
 
 import asyncio
 import contextlib
@@ -44,14 +44,14 @@ _LOCK = ".lock"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Where a backup is made, and of what."""
+    """The source and the target of a backup."""
 
     folder: Path
     source: BackupSource
     with_keys: bool = True
     reserve_bytes: int = RESERVE_BYTES
     keys_elsewhere: tuple[str, ...] = ()
-    """Keys that a setting has in place of a file of the data folder."""
+    """Keys that are in a setting instead of a file in the data folder."""
     on_progress: OnProgress = lambda _step, _done, _total: None
 
 
@@ -64,7 +64,7 @@ def make_request(
     with_keys: bool = True,
     on_progress: OnProgress = lambda _step, _done, _total: None,
 ) -> Request:
-    """Return a request with what the settings say. `folder` comes before the setting."""
+    """Return a request from the settings. `folder` takes precedence over the setting."""
     default = Path(settings.backup_folder) if settings.backup_folder else data / "backups"
     elsewhere = [
         name
@@ -82,8 +82,8 @@ def make_request(
 
 
 async def create_backup(engines: Engines, request: Request) -> dict[str, Any]:
-    """Make a backup and return its manifest; the data folder notes the attempt. A cancelled one is removed. Raises
-    `BackupFailed`."""
+    """Make a backup and return its manifest; record the attempt in the data folder. A cancelled backup is removed.
+    Raises `BackupFailed`."""
     started, at = time.monotonic(), datetime.now(UTC)
     name = f"{at:%Y-%m-%dT%H-%M-%SZ}"
     error: str | None = None
@@ -125,14 +125,14 @@ async def _create(engines: Engines, request: Request, name: str, started: float)
             try:
                 manifest = await asyncio.shield(copying)
             except BaseException:
-                # The thread continues until it notices; the snapshot must last as long, and this may be
-                # cancelled more than once.
+                # The thread continues until it notices the cancellation. The snapshot must last until then, and this
+                # task may be cancelled more than once.
                 job.cancelled.set()
                 while not copying.done():
                     with contextlib.suppress(asyncio.CancelledError):
                         await asyncio.wait({copying})
                 if not copying.cancelled():
-                    # Read, so that it is not logged as an error that nobody has seen.
+                    # Retrieve the exception, so that asyncio does not log it.
                     copying.exception()
                 await asyncio.to_thread(shutil.rmtree, partial, True)
                 raise
@@ -162,7 +162,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def remove_partial(folder: Path) -> None:
-    """Remove what interrupted backups and restore tests have left. The folder is locked."""
+    """Remove the remains of interrupted backups and restore tests. The folder must be locked."""
     for left in folder.glob(f"*{PARTIAL}"):
         shutil.rmtree(left, ignore_errors=True)
 
@@ -191,7 +191,7 @@ def _copy(
     job.check_space(job.total_bytes)
     partial.mkdir(mode=0o700)
     files: dict[str, Any] = {}
-    # The databases first: their write-ahead logs grow until their read transactions end.
+    # Copy the databases first: their write-ahead logs grow until their read transactions end.
     job.begin("Databases")
     files[CONTROL] = copy_database(taken.control, partial / CONTROL, job)
     files[LOG] = copy_database(taken.log, partial / LOG, job)
@@ -241,7 +241,7 @@ def _warn_of_keys(data: Path, request: Request) -> list[str]:
 
 
 def _complete(partial: Path, final: Path, manifest: dict[str, Any]) -> None:
-    """Give a complete backup its name: durable, or not there."""
+    """Rename a complete backup to its final name, durably."""
     content = msgspec.json.format(msgspec.json.encode(manifest), indent=2).decode() + "\n"
     write_private(partial / MANIFEST, content)
     sync_folder(partial)
@@ -250,11 +250,11 @@ def _complete(partial: Path, final: Path, manifest: dict[str, Any]) -> None:
 
 
 def prune_scheduled(folder: Path, keep: int) -> list[str]:
-    """Delete the oldest scheduled backups beyond `keep`; return their names. Those of a command stay."""
+    """Delete the oldest scheduled backups beyond `keep`; return their names. Backups made by a command stay."""
     with lock_folder(folder):
         scheduled = [backup["name"] for backup in list_backups(folder) if backup["source"] == "schedule"]
         for name in scheduled[keep:]:
-            # Renamed first: half a backup must not look like one.
+            # Rename it first: a half-deleted backup must not look complete.
             doomed = folder / f"{name}{PARTIAL}"
             (folder / name).rename(doomed)
             shutil.rmtree(doomed, ignore_errors=True)

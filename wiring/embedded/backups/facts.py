@@ -1,4 +1,4 @@
-"""What is counted when a backup is made, and again when it is restored."""
+"""Counts rows, records and parts, when a backup is made and again when it is restored."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,7 +7,7 @@ from storage_backends.sqlite_snapshot import SqliteSnapshot
 
 
 def count_rows(control: SqliteSnapshot) -> dict[str, int]:
-    """Return the rows of each table of the control database."""
+    """Return the number of rows of each table of the control database."""
     names = control.rows(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
     )
@@ -15,12 +15,12 @@ def count_rows(control: SqliteSnapshot) -> dict[str, int]:
 
 
 def count_records(log: SqliteSnapshot) -> dict[str, int]:
-    """Return the records of each topic that are in the log."""
+    """Return the number of records in the log of each topic."""
     return dict(log.rows("SELECT topic, sum(past_last - first) FROM frames GROUP BY topic ORDER BY topic"))
 
 
 def count_frozen(store: Path, frozen: Path) -> dict[str, dict[str, int]]:
-    """Return parts and rows of each table, by the table's name, of frozen or extracted parts."""
+    """Return the numbers of frozen or extracted parts and of their rows, by the name of the table."""
     counts: dict[str, dict[str, int]] = {}
     for name, folder in find_tables(store).items():
         parts = list_parts(frozen / folder)
@@ -35,7 +35,7 @@ def find_tables(store: Path) -> Mapping[str, Path]:
 
 
 def list_parts(table: Path) -> dict[str, int]:
-    """Return the rows of each part in a table's folder."""
+    """Return the number of rows of each part in a table's folder."""
     if not table.is_dir():
         return {}
     return {path.parent.name: int(path.read_text()) for path in sorted(table.glob("*/count.txt"))}

@@ -1,4 +1,4 @@
-"""Writes the files of a backup: private, hashed, synced, cancellable, and never into the reserve of the disk."""
+"""Writes the files of a backup: private, hashed, fsynced, cancellable, and without using the disk's reserve."""
 
 import hashlib
 import os
@@ -15,10 +15,10 @@ from pipeline_contracts.settings import Settings
 from wiring.embedded.backups.errors import BackupFailed
 
 OnProgress = Callable[[str, int, int], None]
-"""Receives what is being done, the bytes that are done, and all bytes."""
+"""Receives the current step, the number of processed bytes, and the total number of bytes."""
 
 RESERVE_BYTES = Settings().min_free_bytes
-"""Left free on the disk, where no setting says otherwise."""
+"""Bytes to leave free on the disk, unless a setting says otherwise."""
 _CHECK_BYTES = 4 * 2**20
 _REPORT_SECONDS = 0.2
 _PRIVATE = os.O_CREAT | os.O_EXCL | os.O_RDWR
@@ -26,7 +26,7 @@ _PRIVATE = os.O_CREAT | os.O_EXCL | os.O_RDWR
 
 @dataclass(slots=True)
 class Job:
-    """What is done of a backup, and what stops it."""
+    """The progress of a backup, and its cancellation."""
 
     folder: Path
     reserve_bytes: int
@@ -39,13 +39,13 @@ class Job:
     _unchecked: int = 0
 
     def begin(self, step: str) -> None:
-        """Name what is done now."""
+        """Set the name of the current step."""
         self.step = step
         self._reported_at = 0.0
         self.advance(0)
 
     def advance(self, size: int) -> None:
-        """Count bytes that are about to be written, or read. Raises `BackupFailed` if the disk gets full, or the job
+        """Count bytes that are about to be written or read. Raises `BackupFailed` if the disk becomes full or the job
         is cancelled."""
         if self.cancelled.is_set():
             raise BackupFailed("The backup was cancelled.")
@@ -59,7 +59,7 @@ class Job:
             self.on_progress(self.step, self.done_bytes, max(self.total_bytes, self.done_bytes))
 
     def check_space(self, size: int) -> None:
-        """Raise `BackupFailed` unless `size` bytes fit without the reserve."""
+        """Raise `BackupFailed` unless `size` bytes fit without using the reserve."""
         free = shutil.disk_usage(self.folder).free
         if free < size + self.reserve_bytes:
             raise BackupFailed(
@@ -74,7 +74,7 @@ def _mib(size: int) -> str:
 
 
 class _HashedFile:
-    """A file object for `tarfile` and copies, which counts and hashes what it gets."""
+    """A file object for `tarfile` and copies that counts and hashes the written bytes."""
 
     def __init__(self, file: BinaryIO, job: Job) -> None:
         self._file = file
@@ -91,7 +91,7 @@ class _HashedFile:
 
 @contextmanager
 def writing(path: Path, job: Job) -> Iterator[_HashedFile]:
-    """Create a file of mode 0600; it is on the disk when the context ends."""
+    """Create a file of mode 0600; it is fsynced when the context ends."""
     with os.fdopen(os.open(path, _PRIVATE, 0o600), "wb") as file:
         yield _HashedFile(file, job)
         file.flush()
@@ -99,7 +99,7 @@ def writing(path: Path, job: Job) -> Iterator[_HashedFile]:
 
 
 def hash_file(path: Path, job: Job | None = None) -> tuple[int, str]:
-    """Return the bytes and the SHA-256 of a file."""
+    """Return the size and the SHA-256 of a file."""
     digest, size = hashlib.sha256(), 0
     with path.open("rb") as file:
         while block := file.read(2**20):

@@ -93,7 +93,7 @@ def extract_backup(backup: Path, manifest: dict[str, Any], target: Path, job: Jo
 
 
 def _prepare(data: Path) -> bool:
-    """Make sure that the folder is there and empty; return True if it was created."""
+    """Make sure that the folder exists and is empty; return True if it was created."""
     try:
         data.mkdir(mode=0o700, parents=True)
     except FileExistsError:

@@ -26,7 +26,7 @@ _TEST_EVERY = timedelta(days=7)
 
 @asynccontextmanager
 async def running_schedule(engines: Engines, settings: Settings) -> AsyncIterator[None]:
-    """Make backups as the settings say, until the context ends. A backup in progress is then cancelled."""
+    """Make scheduled backups until the context ends. A backup in progress is then cancelled."""
     await asyncio.to_thread(remove_frozen, engines.data)
     if not settings.backup_hours:
         yield
@@ -52,7 +52,7 @@ async def running_schedule(engines: Engines, settings: Settings) -> AsyncIterato
 
 
 async def make_due_backup(engines: Engines, settings: Settings, now: datetime) -> str | None:
-    """Make a backup if one is due, and return its name. A failed one is tried again after an hour, or sooner if backups
+    """Make a backup if one is due, and return its name. A failed backup is retried after an hour, or sooner if backups
     are more frequent. Raises `BackupFailed`."""
     request = make_request(settings, engines.data, "schedule")
     backups = await asyncio.to_thread(list_backups, request.folder)
@@ -70,7 +70,7 @@ async def make_due_backup(engines: Engines, settings: Settings, now: datetime) -
 def is_due(
     backups: list[BackupDocument], attempt: dict[str, object] | None, every_hours: float, now: datetime
 ) -> bool:
-    """Return whether a scheduled backup is due: `attempt` is the last one, whoever made it."""
+    """Return True if a scheduled backup is due. `attempt` is the last attempt, scheduled or by a command."""
     every = timedelta(hours=every_hours)
     scheduled = [backup["created_at"] for backup in backups if backup["source"] == "schedule"]
     if scheduled and now - datetime.fromisoformat(scheduled[0]) < every:
@@ -81,7 +81,7 @@ def is_due(
 
 
 def is_test_due(backups: list[BackupDocument], now: datetime) -> bool:
-    """Return whether no restore was tested in the last week."""
+    """Return True if no restore was tested in the last week."""
     tests = [backup["restore_test"]["at"] for backup in backups if backup["restore_test"] is not None]
     return not tests or now - datetime.fromisoformat(max(tests)) >= _TEST_EVERY
 

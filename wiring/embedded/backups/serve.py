@@ -17,15 +17,15 @@ _PROGRESS_SECONDS = 0.25
 
 
 class BackupCall(msgspec.Struct, kw_only=True):
-    """What the command asks for."""
+    """The request of the command."""
 
     folder: str | None = None
-    """An absolute path; None: the one of the settings."""
+    """An absolute path; None for the folder of the settings."""
     with_keys: bool = True
 
 
 async def serve_backup(engines: Engines, settings: Settings, request: web.Request) -> web.StreamResponse:
-    """Make a backup and report on it line by line. A caller that disconnects cancels it."""
+    """Make a backup and report its progress line by line. If the caller disconnects, the backup is cancelled."""
     call = msgspec.json.decode(await request.read(), type=BackupCall)
     response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
     await response.prepare(request)

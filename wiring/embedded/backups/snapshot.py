@@ -1,16 +1,16 @@
-"""One moment of all engines of the data folder, held while it is copied.
+"""A consistent snapshot of all engines of the data folder, held while it is copied.
 
-What a restored platform stores, and what its log still has, must fit: rows of records that the log does not know would
-make new records look stored, and records whose position has passed without rows would be lost. So, in this order:
+The rows and the log of a restored platform must agree. Rows of records that the log does not have would make new
+records look stored, and records without rows before the position would be lost. So the snapshot is made in this order:
 
-1. Inserts into the column store wait; one that runs is completed first.
+1. Inserts into the column store wait; a running insert is completed first.
 2. In the log's writer thread, where no append and no commit of a position can come between, read transactions begin on
    the control database and then on the log. They see the same moment for as long as they are open.
-3. All tables are frozen: their parts are linked into a folder that merges and the retention leave alone.
+3. All tables are frozen: their parts are linked into a folder that merges and retention do not change.
 4. Inserts continue.
 
-A chunk that was planned or partly inserted at that moment has its plan in the log, so the restored consumer looks for
-its rows first, as after a crash.
+A chunk that was planned or partly inserted at that moment has its plan in the log, so the restored consumer first
+checks for its rows, as after a crash.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ async def snapshot(engines: Engines) -> AsyncIterator[Snapshot]:
 
 
 def remove_frozen(data: Path) -> None:
-    """Remove the links of a snapshot, also of a process that was killed: they keep parts on the disk."""
+    """Remove the links of a snapshot, also those of a killed process, because they keep parts on the disk."""
     shutil.rmtree(data / STORE / "shadow" / _FREEZE, ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""What a backup of the data folder consists of, in the order in which files have to be read."""
+"""The files of a backup of the data folder, in the order in which they must be read."""
 
 import os
 import stat
@@ -19,7 +19,8 @@ NOT_BACKED_UP = {
     "tmp",
 }
 DEPLOYER = "deployer"
-# Of the deployer's folder: its lock, builds in progress, and trees that are being deleted.
+# Entries of the deployer's folder that are not backed up: its lock, builds in progress, and trees that are being
+# deleted.
 _PASSING = {"lock", "sealing", "removed"}
 # clickhouse/store/<prefix>/<uuid>
 _DEPTH_OF_TABLES = 4
@@ -31,12 +32,12 @@ class Source(NamedTuple):
     path: Path
     name: str
     size: int
-    """Bytes of a file; 0 for others."""
+    """Size of a file in bytes; 0 for others."""
 
 
 def walk(folder: Path, name: str, skipped: frozenset[str] = frozenset()) -> Iterator[Source]:
-    """Yield the folder and all below it, parents first, except entries of these names directly in it. What vanishes
-    meanwhile is left out; sockets and pipes are too."""
+    """Yield the folder and everything below it, parents first, except for entries with these names directly in it.
+    Files that are deleted meanwhile are omitted, and so are sockets and pipes."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except FileNotFoundError:
@@ -59,7 +60,8 @@ def walk(folder: Path, name: str, skipped: frozenset[str] = frozenset()) -> Iter
 
 
 def walk_store(store: Path, frozen: Path) -> Iterator[Source]:
-    """Yield the column store as it was when it was frozen: its definitions, and the frozen parts at their places."""
+    """Yield the column store as it was when it was frozen: its definitions, and the frozen parts under their original
+    paths."""
     yield Source(store, store.name, 0)
     for name in ("metadata", "data"):
         yield from walk(store / name, f"{store.name}/{name}")
@@ -68,7 +70,7 @@ def walk_store(store: Path, frozen: Path) -> Iterator[Source]:
         name = f"{store.name}/store/{folder.parent.name}"
         yield Source(folder.parent, name, 0)
         yield Source(folder, f"{name}/{folder.name}", 0)
-        # Definitions of the tables of a database, and what a table has beside its parts. Not `deduplication_logs/`:
+        # Definitions of the tables of a database, and files of a table other than its parts. Not `deduplication_logs/`:
         # the tokens of inserts after the snapshot would make new rows look inserted.
         for path in sorted(path for path in folder.iterdir() if path.is_file()):
             yield from _file(path, f"{name}/{folder.name}/{path.name}")
@@ -85,8 +87,8 @@ def _file(path: Path, name: str) -> Iterator[Source]:
 
 
 def walk_repositories(data: Path) -> Iterator[Source]:
-    """Yield the bare repositories. Loose references come before packed ones, and both before the objects: what a
-    reference names is then among the objects, also if somebody pushes meanwhile."""
+    """Yield the bare repositories. Loose references come before packed ones, and both before the objects: so the
+    objects include everything that a reference names, even if somebody pushes meanwhile."""
     for folder in sorted(data.glob("*.git")):
         name = folder.name
         yield Source(folder, name, 0)
@@ -98,13 +100,13 @@ def walk_repositories(data: Path) -> Iterator[Source]:
 
 
 def walk_deployer(data: Path) -> Iterator[Source]:
-    """Yield what was built and what applications keep. `database.json` is not among it: it is read before the
-    snapshot, because a deployer refuses a database that is older."""
+    """Yield artefacts and the files that applications keep. `database.json` is not included: it is read before the
+    snapshot, because a deployer refuses a database that is older than this file."""
     yield from walk(data / DEPLOYER, DEPLOYER, frozenset({*_PASSING, "database.json"}))
 
 
 def list_unknown(data: Path) -> list[str]:
-    """Return the entries of the data folder that no backup has, and that Pharos did not make."""
+    """Return the entries of the data folder that Pharos did not create and no backup includes."""
     known = {
         *KEYS,
         *FILES,

@@ -1,6 +1,6 @@
 """The restore test: restores a backup into a scratch folder with the real engines, and compares it with its manifest.
 
-It runs in a process of its own: an engine of the column store has one data path in a process.
+It runs in a separate process, because the column store's engine supports only one data path per process.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ async def verify_backup(
             try:
                 await asyncio.to_thread(extract_backup, backup, manifest, scratch, job)
             except BackupFailed as error:
-                # Too little space is no fault of the backup.
+                # Too little space is not a fault of the backup.
                 job.check_space(0)
                 problems.append(str(error))
             else:
@@ -105,7 +105,7 @@ def _check_databases(scratch: Path, counts: dict[str, Any]) -> list[str]:
                     problems.append(f"{name}: {verdict}.")
                 problems += _differences(name, expected, count(database))
                 if name == LOG:
-                    # One by one: the log may be larger than the memory.
+                    # Read frames one by one: the log may be larger than the memory.
                     for (frame,) in database.rows("SELECT id FROM frames"):
                         ((first, payload),) = database.rows(
                             f"SELECT first, payload FROM frames WHERE id = {frame}"
@@ -125,8 +125,8 @@ def _differences(of: str, expected: dict[str, Any], found: dict[str, Any]) -> li
 
 
 async def _check_sealed(scratch: Path, manifest: dict[str, Any]) -> list[str]:
-    """Open every sealed value with the backup's key, by sealing it again in the scratch folder. Without the key there
-    is nothing to check: the manifest warns of it."""
+    """Open every sealed value with the backup's key, by sealing it again in the scratch folder. Without the key nothing
+    is checked, and the manifest has a warning."""
     engine = open_engine(f"sqlite+aiosqlite:///{scratch / CONTROL}")
     try:
         await upgrade_database(engine)
@@ -166,7 +166,7 @@ def _check_repositories(scratch: Path) -> list[str]:
 
 
 def _check_releases(scratch: Path) -> list[str]:
-    """Return the releases that a rollback could need and whose artefact is missing."""
+    """Return the releases for rollbacks whose artefact is missing."""
     with closing(SqliteSnapshot(scratch / CONTROL)) as control:
         rows = control.rows(
             "SELECT deployment_id, artefact FROM releases WHERE removed_at IS NULL ORDER BY id"
@@ -200,7 +200,7 @@ async def _check_store(path: Path, expected: dict[str, Any]) -> list[str]:
 
 
 async def _check_table(store: ChdbColumnStore, name: str, parts: dict[str, int]) -> list[str]:
-    """Merged parts stay listed for minutes, so the restored ones are found by name."""
+    """Compare a table's parts by name: merged parts stay listed for minutes, so the restored ones are still found."""
     loaded = await store.query(
         "SELECT name, rows FROM system.parts WHERE database = 'pharos' AND table = {table:String}",
         {"table": name},

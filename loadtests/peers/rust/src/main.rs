@@ -39,21 +39,21 @@ struct Settings {
     metrics_topic: String,
 }
 
-/// What a key stands for, with its bucket of tokens.
+/// The owner of a key, with its token bucket.
 pub struct Account {
     digest: [u8; 32],
     pub environment: String,
     bucket: Mutex<(f64, Instant)>,
 }
 
-/// What all handlers share.
+/// The state that all handlers share.
 pub struct Edge {
     producer: FutureProducer,
     keys: HashMap<[u8; 32], Account>,
     settings: Settings,
 }
 
-/// A refusal with its HTTP status.
+/// An error response with its HTTP status.
 pub struct Problem(pub StatusCode, pub String);
 
 impl IntoResponse for Problem {
@@ -101,7 +101,7 @@ impl Edge {
         Ok(account)
     }
 
-    /// Append one record and wait until all copies in sync have it.
+    /// Append one record and wait until all in-sync replicas have it.
     pub async fn store(
         &self,
         topic: &str,

@@ -260,7 +260,7 @@ async def test_failed_connections_are_told_plainly_and_tried_again(tmp_path: Pat
                 scheme="https"
             ): "127.0.0.1 and Pharos found no common TLS version or cipher, or it does not "
             "speak TLS at this port.",
-            encrypted.url(scheme="http"): "127.0.0.1 closed the connection without a complete answer.",
+            encrypted.url(scheme="http"): "127.0.0.1 closed the connection without a complete response.",
         }
         for url, text in cases.items():
             error = await _fail(url, allow_private=True, names=Names([]))
