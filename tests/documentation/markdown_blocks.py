@@ -1,14 +1,17 @@
 """Reads the fenced code blocks of the README and of `docs/`, with the comments that say how a test treats them."""
 
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SHELL = frozenset({"sh", "bash", "console"})
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>[\w.+-]*)\s*$")
+_NEEDS = re.compile(r"<!--\s*needs:\s*(.*?)\s*-->", re.DOTALL)
 _COMMENT = re.compile(r"<!--\s*(?P<kind>not run|before|file|output)(?::\s*(?P<text>.*?))?\s*-->", re.DOTALL)
 
 
@@ -41,6 +44,18 @@ def list_pages() -> list[Path]:
 def read_blocks(page: Path, root: Path = ROOT) -> list[Block]:
     """Return the blocks of a page below `root` in their order. Raises `ValueError` for a fence that is not closed."""
     return list(_parse(page.read_text(encoding="utf-8"), str(page.relative_to(root))))
+
+
+def list_missing_needs(page: Path) -> list[str]:
+    """Return what the comments `<!-- needs: rails, module:celery -->` of a page name and this machine does not have:
+    programs, and modules of the Python that runs the tests."""
+    named = ",".join(_NEEDS.findall(page.read_text(encoding="utf-8")))
+    return [name for name in map(str.strip, named.split(",")) if name and not _is_there(name)]
+
+
+def _is_there(name: str) -> bool:
+    kind, _, module = name.rpartition(":")
+    return find_spec(module) is not None if kind == "module" else shutil.which(name) is not None
 
 
 def _parse(text: str, page: str) -> Iterator[Block]:

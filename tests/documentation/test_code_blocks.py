@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.documentation.markdown_blocks import ROOT, SHELL, list_pages, read_blocks
+from tests.documentation.markdown_blocks import ROOT, SHELL, list_missing_needs, list_pages, read_blocks
 from tests.documentation.page_accounts import create_page_account
 from tests.documentation.shell_pages import find_missing_line, run_page
 from tests.documentation.static_blocks import find_command_fault, find_fault, split_commands
-from tests.support.engines import free_port
+from tests.support.engines import EngineMissing, free_port, skip_if_missing
 from tests.support.platform_process import PlatformProcess, platform_process
 
 _PAGES = {str(page.relative_to(ROOT)): read_blocks(page) for page in list_pages()}
@@ -35,7 +35,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Futu
     threads = ThreadPoolExecutor(_PAGES_AT_ONCE)
     with platform_process(top / "data", "--apps-port", str(apps_port)) as platform:
         try:
-            yield {page: threads.submit(_run_page, page, platform, top, apps_port) for page in _WITH_SHELL}
+            runnable = [page for page in _WITH_SHELL if not list_missing_needs(ROOT / page)]
+            yield {page: threads.submit(_run_page, page, platform, top, apps_port) for page in runnable}
         finally:
             threads.shutdown(cancel_futures=True)
 
@@ -64,6 +65,9 @@ def _run_page(page: str, platform: PlatformProcess, top: Path, apps_port: int) -
 
 @pytest.mark.parametrize("page", _WITH_SHELL)
 def test_the_shell_blocks_of_a_page_run(results: dict[str, Future[None]], page: str) -> None:
+    with skip_if_missing():
+        if missing := list_missing_needs(ROOT / page):
+            raise EngineMissing(f"{page} needs {', '.join(missing)}.")
     results[page].result()
 
 
@@ -117,3 +121,11 @@ def test_comments_above_a_block_belong_to_it(tmp_path: Path) -> None:
     first, second = read_blocks(page, tmp_path)
     assert (first.place, first.notes) == ("page.md:6", {"before": "cd /\nls", "not run": "needs DNS"})
     assert second.notes == {}
+
+
+def test_a_page_names_the_programs_and_modules_that_it_needs(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "<!-- needs: bash, no-such-program -->\n\n<!-- needs: module:json, module:no_such_module -->\n"
+    )
+    assert list_missing_needs(page) == ["no-such-program", "module:no_such_module"]
