@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 SHELL = frozenset({"sh", "bash", "console"})
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>[\w.+-]*)\s*$")
-_NEEDS = re.compile(r"<!--\s*needs:\s*(.*?)\s*-->", re.DOTALL)
+_NEEDS = re.compile(r"^<!--\s*needs:\s*(.*?)\s*-->", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"<!--\s*(?P<kind>not run|before|file|output)(?::\s*(?P<text>.*?))?\s*-->", re.DOTALL)
 
 
