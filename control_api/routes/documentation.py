@@ -55,12 +55,17 @@ def read_page(request: Request, address: str = "") -> Response:
     page = _page(address.rstrip("/"))
     if page is not None:
         return file_response(request, page, _HEADERS)
-    return Response(_site().read_missing_page(), status_code=404, headers=_HEADERS, media_type="text/html")
+    return Response(_missing_page(), status_code=404, headers=_HEADERS, media_type="text/html")
 
 
 @lru_cache
 def _site() -> Site:
     return open_site(list_operation_pages())
+
+
+@lru_cache
+def _missing_page() -> bytes:
+    return _site().read_missing_page()
 
 
 @lru_cache

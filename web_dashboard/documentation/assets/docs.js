@@ -7,6 +7,7 @@ const navigation = find('#navigation');
 menu.addEventListener('click', () => {
   const isOpen = navigation.classList.toggle('open');
   menu.setAttribute('aria-expanded', String(isOpen));
+  if (isOpen) scrollTo(0, 0);
 });
 const current = navigation.querySelector('[aria-current]');
 if (current && getComputedStyle(navigation).position === 'sticky') {
