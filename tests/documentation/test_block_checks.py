@@ -71,7 +71,7 @@ def test_a_page_that_fails_says_where_and_why(tmp_path: Path, text: str, parts: 
     ],
 )
 def test_a_block_that_its_reader_refuses_is_found(language: str, text: str, fault: str) -> None:
-    found = find_fault(Block("docs/x.md", 1, language, text))
+    found = find_fault(Block("docs/testing.md", 1, language, text))
     assert found is not None and fault in found
 
 
@@ -80,5 +80,5 @@ def test_a_block_that_its_reader_refuses_is_found(language: str, text: str, faul
     [("if true; then\n", "syntax error"), ("pharos deploy --nothing\n", "--nothing"), ("ls nowhere\n", None)],
 )
 def test_shell_blocks_that_do_not_run_are_parsed(text: str, fault: str | None) -> None:
-    found = find_fault(Block("docs/x.md", 1, "sh", text, {"not run": "a reason"}))
+    found = find_fault(Block("docs/testing.md", 1, "sh", text, {"not run": "a reason"}))
     assert (fault in (found or "")) if fault else found is None
