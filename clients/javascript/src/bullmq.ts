@@ -1,0 +1,219 @@
+// BullMQ: reports the figures of a queue, and what its workers do.
+
+import { createHash } from 'node:crypto'
+import { type MonitorOptions, ReportSender } from './monitor_reports.js'
+import { unref } from './retries.js'
+import { makeUuid } from './uuids.js'
+import { claimSlot, type Slot } from './worker_slots.js'
+
+export type { MonitorOptions } from './monitor_reports.js'
+
+/** What the adapter uses of a BullMQ `Queue`. */
+export interface QueueLike {
+  readonly name: string
+  getJobCounts(...types: never[]): Promise<Record<string, number>>
+  getJobs(types: never, start?: number, end?: number, asc?: boolean): Promise<(JobLike | undefined)[]>
+}
+
+/** What the adapter uses of a BullMQ `Job`. Times are milliseconds since 1970. */
+export interface JobLike {
+  id?: string | undefined
+  timestamp: number
+  processedOn?: number | undefined
+  opts?: { delay?: number | undefined }
+}
+
+/** What the adapter uses of a BullMQ `Worker`. */
+export interface WorkerLike {
+  readonly name: string
+  on(event: never, listener: (...values: never[]) => void): unknown
+  off(event: never, listener: (...values: never[]) => void): unknown
+}
+
+export interface QueueOptions extends MonitorOptions {
+  /** Time between two snapshots, in milliseconds. Default: 15,000. */
+  intervalMs?: number
+}
+
+export interface WorkerOptions extends MonitorOptions {
+  /**
+   * Identifies the worker over restarts: a UUID, or any text that no other worker of the queue has. Default: its machine
+   * and its number there, which a restarted worker gets again. Where that is not known (see `claimSlot`), each start is a
+   * new worker, and one that was killed shows as lost next to its successor.
+   */
+  workerId?: string
+}
+
+/** Reporting that can be ended. */
+export interface Watch {
+  /** Deliver what waits, for `timeoutMs` at most (default 5,000), and end the reports. */
+  close(timeoutMs?: number): Promise<void>
+}
+
+const WAITING = ['waiting', 'prioritized', 'paused']
+const COUNTED = [...WAITING, 'active', 'delayed', 'failed', 'waiting-children']
+// An hour of snapshots at the default interval.
+const MOST_SNAPSHOTS = 240
+// A worker counts as lost after five minutes without a report.
+const ALIVE_MS = 60_000
+// Short jobs of a busy worker are reported in samples.
+const SHORTEST_GAP_MS = 200
+
+/**
+ * Report the figures of a queue, now and at every interval: `pending` is waiting and prioritized jobs, `reserved` active
+ * ones, `delayed` delayed ones and parents that wait for children. Snapshots of up to an hour without Pharos are sent later.
+ */
+export function watchQueue(queue: QueueLike, options: QueueOptions = {}): Watch {
+  const sender = new ReportSender(queue.name, options, 'snapshots', MOST_SNAPSHOTS)
+  let isReading = false
+  let isClosed = false
+
+  async function observe(): Promise<void> {
+    // Without Redis, BullMQ waits for the connection.
+    if (isReading) return
+    isReading = true
+    try {
+      const now = Date.now()
+      const [counts, oldest] = await Promise.all([
+        queue.getJobCounts(...(COUNTED as never[])),
+        queue.getJobs(WAITING as never, 0, 0, true),
+      ])
+      if (!isClosed) sender.add(snapshotOf(counts, oldest, now))
+    } catch {
+      // Redis is away: the next interval tries again.
+    } finally {
+      isReading = false
+    }
+  }
+
+  let timer: ReturnType<typeof setInterval> | undefined
+  if (sender.isEnabled) {
+    void observe()
+    timer = setInterval(() => void observe(), Math.max(1000, options.intervalMs ?? 15_000))
+    unref(timer)
+  }
+  return {
+    close: (timeoutMs = 5000) => {
+      isClosed = true
+      clearInterval(timer)
+      return sender.close(timeoutMs)
+    },
+  }
+}
+
+/** Return the snapshot of these counts. `oldest`: the oldest jobs of each kind that waits. `now`: milliseconds since 1970. */
+export function snapshotOf(
+  counts: Readonly<Record<string, number>>,
+  oldest: readonly (JobLike | undefined)[],
+  now: number,
+): Record<string, string | number> {
+  const sum = (...types: string[]): number => types.reduce((total, type) => total + (counts[type] ?? 0), 0)
+  const waits = oldest.map((job) => (job === undefined ? 0 : now - waitsSince(job)))
+  return {
+    snapshot_id: makeUuid(),
+    observed_at: new Date(now).toISOString(),
+    pending: sum(...WAITING),
+    delayed: sum('delayed', 'waiting-children'),
+    reserved: sum('active'),
+    failed: sum('failed'),
+    oldest_wait_seconds: Math.floor(Math.max(0, ...waits) / 1000),
+  }
+}
+
+/** A delayed job waits once its delay is over, a repeated one since its last attempt. */
+function waitsSince(job: JobLike): number {
+  return Math.max(job.timestamp + (job.opts?.delay ?? 0), job.processedOn ?? 0)
+}
+
+/** Report what a worker does: idle, busy with a job, or stopped when it is closed. */
+export function watchWorker(worker: WorkerLike, options: WorkerOptions = {}): Watch {
+  // Only the newest state counts: one report is in flight, and one waits.
+  const sender = new ReportSender(worker.name, options, 'workers', 1)
+  let workerId = options.workerId === undefined ? undefined : toUuid(`worker:${options.workerId}`, options.workerId)
+  let slot: Slot | undefined
+  const active = new Map<string, string>()
+  let sequence = 0
+  let status: 'running' | 'stopped' = 'running'
+  let gap: ReturnType<typeof setTimeout> | undefined
+  let hasChanged = false
+
+  function report(): void {
+    if (workerId === undefined) return
+    // Above every number of an earlier process with this ID, as long as the clock is not set back.
+    sequence = Math.max(sequence + 1, Date.now() * 1000)
+    // The newest job: each job is reported at least once, even if others still run.
+    const job = [...active.values()].at(-1)
+    const state = status === 'stopped' ? 'stopped' : job === undefined ? 'idle' : 'busy'
+    sender.add({ worker_id: workerId, sequence, status: state, ...(state === 'busy' ? { job_id: job as string } : {}) })
+  }
+
+  function change(): void {
+    if (gap !== undefined && status !== 'stopped') {
+      hasChanged = true
+      return
+    }
+    report()
+    clearTimeout(gap)
+    gap = setTimeout(() => {
+      gap = undefined
+      if (hasChanged && status !== 'stopped') {
+        hasChanged = false
+        change()
+      }
+    }, SHORTEST_GAP_MS)
+    unref(gap)
+  }
+
+  const begin = (job: JobLike): void => {
+    active.set(String(job.id), toUuid(`job:${worker.name}:${job.id}:${job.timestamp}`))
+    change()
+  }
+  const end = (job: JobLike | undefined): void => {
+    // A stalled job fails without its data.
+    if (job !== undefined && active.delete(String(job.id))) change()
+  }
+  const stop = (): void => {
+    status = 'stopped'
+    clearInterval(alive)
+    change()
+  }
+
+  async function identify(): Promise<void> {
+    if (workerId !== undefined) return change()
+    slot = await claimSlot(sender.address)
+    workerId = slot === undefined ? makeUuid() : toUuid(`worker:${slot.name}`)
+    change()
+  }
+
+  let alive: ReturnType<typeof setInterval> | undefined
+  let identified: Promise<void> | undefined
+  const listeners = { active: begin, completed: end, failed: end, closed: stop }
+  if (sender.isEnabled) {
+    for (const [event, listener] of Object.entries(listeners)) worker.on(event as never, listener as never)
+    identified = identify()
+    alive = setInterval(report, ALIVE_MS)
+    unref(alive)
+  }
+  return {
+    close: async (timeoutMs = 5000) => {
+      for (const [event, listener] of Object.entries(listeners)) worker.off(event as never, listener as never)
+      await identified
+      if (status !== 'stopped') stop()
+      await sender.close(timeoutMs)
+      slot?.release()
+    },
+  }
+}
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+const NAMESPACE = '5f2c6f0e-8f0e-4f0b-9d0c-6b1d3f0a7c11'
+
+/** Return `text` if it is a UUID, else the UUID of `name` (version 5, RFC 9562): the same one for the same name. */
+export function toUuid(name: string, text: string = name): string {
+  if (UUID.test(text)) return text.toLowerCase()
+  const hash = createHash('sha1').update(Buffer.from(NAMESPACE.replaceAll('-', ''), 'hex')).update(name).digest()
+  hash[6] = ((hash[6] as number) & 0x0f) | 0x50
+  hash[8] = ((hash[8] as number) & 0x3f) | 0x80
+  const hex = hash.toString('hex')
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20, 32)].join('-')
+}
