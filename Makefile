@@ -14,7 +14,7 @@ JOBS   ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 .DEFAULT_GOAL := help
 # Write bytecode during test runs; otherwise each process compiles Pharos again, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help install up test test-full test-slice check format bench bench-peers curves simulate accelerator fuzz-accelerator kafka kafka-stop stack stack-down load faults switching hostile signatures mutants country-database compose-secrets lock clean
+.PHONY: help install up docs test test-full test-slice check format bench bench-peers curves simulate accelerator fuzz-accelerator kafka kafka-stop stack stack-down load faults switching hostile signatures mutants country-database compose-secrets lock clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-17s %s\n", $$1, $$2}'
@@ -33,6 +33,11 @@ install: $(STAMP) ## Prepare .venv from the lock file; .venv/bin/pharos then wor
 up: $(STAMP) ## Run the whole platform here: http://127.0.0.1:8000, data in ./.pharos
 	@$(COMPILE_CODE)
 	@exec $(BIN)/pharos up $(ARGS)
+
+docs: $(STAMP) ## Write the pages of commands, settings and metrics again, and run the tests of the documentation
+	@$(BIN)/python -m operator_cli.reference_pages
+	$(BIN)/python -m pytest tests/documentation tests/web_dashboard/documentation $(ARGS)
+	@echo 'The documentation: http://127.0.0.1:8000/docs of a running `make up`'
 
 test: $(STAMP) ## Run the tests on real engines; as root on Debian it installs missing ones
 	@tests/support/bring_engines.sh $(BIN)/python

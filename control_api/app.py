@@ -29,6 +29,7 @@ from control_api.routes.accounts import router as accounts
 from control_api.routes.configurations import router as configuration
 from control_api.routes.dashboard import router as dashboard
 from control_api.routes.deployments import router as deployments
+from control_api.routes.documentation import router as documentation
 from control_api.routes.environments import router as environments
 from control_api.routes.incident_pages import router as incident_pages
 from control_api.routes.oidc import router as oidc_router
@@ -66,6 +67,7 @@ _ROUTERS = (
     schemas,
     reference,
     dashboard,
+    documentation,
     incident_pages,
 )
 

@@ -1,4 +1,4 @@
-"""Errors that end a command, each with its exit status. `docs/command-line.md` lists the statuses."""
+"""Errors that end a command, each with its exit status. `docs/reference/command-line.md` lists the statuses."""
 
 from typing import Final
 

@@ -21,7 +21,7 @@ _WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 def run_command(on_parsed: Callable[[], None]) -> NoReturn:
     """Run the command that `sys.argv` names, and exit; `on_parsed` is called just before the command runs.
 
-    `operator_cli.errors` and `docs/command-line.md` list the exit statuses.
+    `operator_cli.errors` and `docs/reference/command-line.md` list the exit statuses.
     """
     words = sys.argv[1:]
     if words[:1] == [COMPLETE]:

@@ -1,7 +1,7 @@
 """The states of deployments, environments, variable changes and configuration steps, and all allowed transitions.
 
-The control plane and the deployer use this one table. `docs/deploy.md` and `docs/configuration.md` list the same
-transitions; any other is refused.
+The control plane and the deployer use this one table. `docs/reference/deploy.md` and `docs/reference/configuration.md`
+list the same transitions; any other is refused.
 """
 
 from collections.abc import Mapping

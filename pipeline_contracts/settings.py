@@ -235,7 +235,8 @@ class Settings:
         None, "URL at which people and Git hosts reach Pharos, https://pharos.example, for links"
     )
     oidc_issuer: str | None = _setting(
-        None, "OpenID Connect provider with which people sign in, https://id.example (docs/sign-in.md)"
+        None,
+        "OpenID Connect provider with which people sign in, https://id.example (docs/operations/sign-in.md)",
     )
     oidc_client_id: str | None = _setting(None, "Client ID of this installation at the provider")
     oidc_client_secret: str | None = _setting(

@@ -55,7 +55,8 @@ async def find_limits(session: AsyncSession, email: str, network: str) -> list[A
     """Return the limits of an attempt with a person's address from a network.
 
     Networks in which the person was signed in before do not share the limit of all others: strangers who guess cannot
-    use it up. In a new network they can keep the person out while they go on: docs/sign-in.md has the way in.
+    use it up. In a new network they can keep the person out while they go on:
+    docs/operations/sign-in.md has the way in.
     """
     person = _name_of(email)
     limits = limits_of_address(network)

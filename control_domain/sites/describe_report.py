@@ -50,7 +50,7 @@ class ReportedSite:
 
 
 def describe_report(site: ReportedSite, filters: VisitFilters, report: SiteReport) -> dict[str, Any]:
-    """Return the document under `data`; docs/analytics.md describes its members."""
+    """Return the document under `data`; docs/reference/analytics.md describes its members."""
     period = report.period
     days = len(period.days)
     return {

@@ -57,8 +57,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m loadtests.curves",
         description="Measure the CPU time (user and system) of an event against sizes of batches, keys, accounts, "
-        "partitions, stored rows, sites and heartbeats. A curve is flat, or docs/performance.md explains it. The edge "
-        "runs with the accelerator, which is built once and needs Rust.",
+        "partitions, stored rows, sites and heartbeats. A curve is flat, or "
+        "docs/operations/performance.md explains it. The edge runs with the accelerator, which is "
+        "built once and needs Rust.",
     )
     parser.add_argument("--quick", action="store_true", help="short measurements, and small stores")
     parser.add_argument(

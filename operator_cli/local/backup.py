@@ -30,7 +30,7 @@ def register_backup(commands: "argparse._SubParsersAction[argparse.ArgumentParse
         help="make, list, test and restore backups of `pharos up`",
         description="Make, list, test and restore backups of the installation that `pharos up` runs. "
         "PHAROS_BACKUP_HOURS=24 has `pharos up` make one a day. Installations with one process per part: "
-        "docs/backups.md.",
+        "docs/operations/backups.md.",
     )
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True, dest="verb")
     for verb, summary in _SUMMARIES.items():

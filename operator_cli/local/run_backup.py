@@ -30,8 +30,9 @@ def run_create(arguments: argparse.Namespace) -> int:
     if settings.database_url is not None:
         raise CommandFailed(
             "PHAROS_DATABASE_URL is set: this installation has servers, which have backups of their own. Stop the "
-            "consumers, run pg_dump, BACKUP DATABASE pharos of ClickHouse, and copy Kafka's disks: docs/backups.md has "
-            "the commands and their order. For a `pharos up` on this machine, unset the variable."
+            "consumers, run pg_dump, BACKUP DATABASE pharos of ClickHouse, and copy Kafka's disks: "
+            "docs/operations/backups.md has the commands and their "
+            "order. For a `pharos up` on this machine, unset the variable."
         )
     data: Path = arguments.data
     with _progress(arguments) as on_progress:

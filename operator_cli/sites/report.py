@@ -24,8 +24,8 @@ def register_report(commands: "argparse._SubParsersAction[argparse.ArgumentParse
     parser = commands.add_parser(
         "report",
         help="show who visits a site",
-        description="Visits of a site: metrics with their change, pages, sources, goals, page speed. docs/analytics.md "
-        "describes how each is counted.",
+        description="Visits of a site: metrics with their change, pages, sources, goals, page speed. "
+        "docs/reference/analytics.md describes how each is counted.",
     )
     add_site_argument(parser, is_optional=True)
     parser.add_argument(

@@ -131,7 +131,8 @@ class KafkaLogConsumer:
             raise StorageUnavailable(
                 f"{self._topic}/{partition} is shorter than what was read of it: a read from offset {start} returned "
                 f"records from {first}. A recreated topic is noticed within 10 s. If this goes on, the brokers have "
-                "lost records: see 'Kafka has lost records' in docs/operation.md before you reset a position."
+                "lost records: see 'Kafka has lost records' in docs/operations/operation.md before you reset a "
+                "position."
             )
         self._next_offsets[partition] = records[-1].offset + 1
         if first > start:

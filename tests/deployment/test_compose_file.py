@@ -86,7 +86,7 @@ def test_settings_of_webhooks_sign_in_and_notifications_are_set_from_outside_or_
         "PHAROS_NOTIFICATION_CHANGE_SECONDS",
     }
     assert passed <= {variable for variable, _, _ in describe_settings()}
-    named = set(re.findall(r"PHAROS_\w+", (ROOT / "docs" / "sign-in.md").read_text()))
+    named = set(re.findall(r"PHAROS_\w+", (ROOT / "docs" / "operations" / "sign-in.md").read_text()))
     assert {name.removesuffix("_FILE") for name in named} <= set(environment)
     # What makes the first account knows its owner.
     environment = own_services()["migrate"]["environment"]

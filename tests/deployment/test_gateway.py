@@ -57,6 +57,7 @@ CONTROL = [
     ("GET", "/"),
     ("GET", "/incidents/inc_x?s=1"),
     ("POST", "/incidents/inc_x/silence?s=1"),
+    ("GET", "/docs/quick-start"),
     ("GET", "/metrics"),
 ]
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import uuid
@@ -13,32 +12,6 @@ import pytest
 from tests.support import fork_server
 from tests.support.engines import free_port
 from tests.support.platform_process import PHAROS, PlatformProcess
-
-_ROOT = Path(__file__).parents[2]
-_SHELL_BLOCK = re.compile(r"```sh\n(KEY=.*?)```", re.DOTALL)
-
-
-def test_the_lines_of_the_readme_work_as_pasted(platform: PlatformProcess) -> None:
-    (script,) = _SHELL_BLOCK.findall((_ROOT / "README.md").read_text())
-    script = script.replace("http://127.0.0.1:8000", f"http://127.0.0.1:{platform.port}")
-    # People retry after a second; this polls until the repeated batch is counted as well.
-    answer = 'curl -sS "$URL$RECEIPT" -H "Authorization: Bearer $KEY"'.replace(
-        "$URL", f"http://127.0.0.1:{platform.port}"
-    )
-    (waiting,) = re.findall(r"^sleep 1; curl", script, re.MULTILINE)
-    counted = f"until {answer} | grep -q '\"duplicates\":1'; do sleep 0.1; done"
-    script = script.replace(waiting, f"{counted}; echo; curl")
-    # A marker after each response, because curl adds no line end.
-    script = script.replace("\ncurl", "\necho; curl")
-    done = fork_server.run(
-        ["bash", "-eu", "-c", script], cwd=platform.data.parent, capture_output=True, text=True, timeout=180
-    )
-    assert done.returncode == 0, done.stderr
-    answers = [json.loads(line) for line in done.stdout.splitlines() if line]
-    assert [a.get("status") or a["data"].get("status") for a in answers] == ["queued", "stored", 422, None]
-    assert answers[1]["data"]["duplicates"] == 1
-    assert [e["field"] for e in answers[2]["errors"]] == ["events[0].type", "events[1].timestamp"]
-    assert answers[3]["data"]["id"] == platform.credentials["account_id"]
 
 
 def test_receipt_shows_the_status_of_a_batch(platform: PlatformProcess) -> None:

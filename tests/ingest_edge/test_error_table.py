@@ -1,5 +1,5 @@
-"""Every refusal of `POST /api/v1/ingest`, one row each: a request and its whole response. `docs/errors.md` shows the
-same rows to readers; `PHAROS_TEST_WRITE_DOCS=1` in the environment of this file's tests writes them there."""
+"""Every refusal of `POST /api/v1/ingest`, one row each: a request and its whole response. `docs/reference/errors.md`
+shows the same rows to readers; `PHAROS_TEST_WRITE_DOCS=1` in the environment of this file's tests writes them there."""
 
 import asyncio
 import gzip
@@ -26,7 +26,7 @@ try:
 except ImportError:
     from backports import zstd
 
-_DOCS = Path(__file__).parents[2] / "docs" / "errors.md"
+_DOCS = Path(__file__).parents[2] / "docs" / "reference" / "errors.md"
 _MIB = 2**20
 
 # Type and title of each status.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pipeline_contracts.alert_kinds import ALERT_KINDS
 
-_PAGE = Path(__file__).parents[2] / "docs" / "notifications.md"
+_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "notifications.md"
 _DEFAULTS = {"on": "yes", "production": "in production", "off": "no"}
 
 

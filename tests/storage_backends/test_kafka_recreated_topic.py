@@ -143,7 +143,7 @@ async def test_a_topic_that_is_recreated_under_running_clients_is_another_log(
 async def test_a_log_that_lost_records_is_read_under_a_new_log_id_of_the_operator(
     kafka_bootstrap: str, exits: AsyncExitStack
 ) -> None:
-    """The procedure of docs/operation.md. Under the old log ID new records would look stored."""
+    """The procedure of docs/operations/operation.md. Under the old log ID new records would look stored."""
     connection = KafkaConnection(kafka_bootstrap)
     topic = f"test.{secrets.token_hex(6)}"
     await create_topics(connection, [topic], topic_settings(1))

@@ -1,6 +1,7 @@
 """What messages a sequence of changes has to yield: a plain simulation in steps of ten seconds, without a database.
 
-It repeats the rules of docs/notifications.md, not the code: a list of incidents per group, looked at at every step.
+It repeats the rules of docs/reference/notifications.md, not the code: a list of incidents per group, looked at at
+every step.
 """
 
 from collections.abc import Mapping, Sequence

@@ -170,7 +170,7 @@ def test_costs_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 
 def test_the_table_in_the_documentation_is_what_the_model_says() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "scaling.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "operations" / "scaling.md").read_text()
     costs = read_costs()
     plans = [make_plan(costs, events, 100) for events in (1e4, 1e6, 1e8)]
     rows = {

@@ -1,1 +1,1 @@
-"""A second, slow implementation of the analytics report, written from docs/analytics.md alone."""
+"""A second, slow implementation of the analytics report, written from docs/reference/analytics.md alone."""

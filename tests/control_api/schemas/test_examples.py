@@ -80,7 +80,7 @@ def test_configuration_example_is_accepted_with_its_bindings() -> None:
 
 
 def test_documents_in_the_documentation_are_accepted() -> None:
-    text = (_DOCS / "configuration.md").read_text()
+    text = (_DOCS / "reference" / "configuration.md").read_text()
     shown = [block for block in re.findall("```yaml\n(.*?)```", text, re.DOTALL) if "version: 2\n" in block]
     assert shown
     for block in shown:

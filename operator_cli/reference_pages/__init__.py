@@ -1,0 +1,1 @@
+"""Writes the pages of `docs/reference/` that the code determines: commands, settings and metrics."""
