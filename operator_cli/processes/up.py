@@ -1,7 +1,6 @@
 """Command `pharos up`: the whole platform in one process."""
 
 import argparse
-from importlib.metadata import version
 
 from operator_cli.credentials import add_data_argument
 
@@ -33,4 +32,7 @@ def register_up(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 
 def _announce(arguments: argparse.Namespace) -> None:
     """Print the first line, before the import of the platform."""
+    # Imported here because it is slow: `--help` does not need it.
+    from importlib.metadata import version
+
     print(f"Starting Pharos {version('pharos')} with its data in {arguments.data}", flush=True)
