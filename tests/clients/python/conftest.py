@@ -1,4 +1,4 @@
-"""A running platform for the tests of a module, which send to it as applications do."""
+"""A running platform that the tests of this folder share; each uses a service or monitor of its own."""
 
 import json
 from collections.abc import Iterator
@@ -41,6 +41,13 @@ class RunningPlatform:
         assert len(found) == count
         return found
 
+    def get(self, *path: str) -> Any:
+        """Return the data of a GET request with the first API token."""
+        headers = {"Authorization": f"Bearer {self.process.credentials['api_token']}"}
+        response = self.process.request("GET", f"/api/v1/{'/'.join(path)}", headers=headers)
+        assert response.status == 200, response.json
+        return response.json["data"]
+
     def run_json(self, *command: str) -> Any:
         """Return what a command prints with `--json`."""
         done = self.process.run(*command, "--json")
@@ -48,7 +55,7 @@ class RunningPlatform:
         return json.loads(done.stdout)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
     with platform_process(tmp_path_factory.mktemp("clients") / ".pharos") as process:
         yield RunningPlatform(process)

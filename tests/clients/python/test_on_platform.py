@@ -117,7 +117,7 @@ def test_logging_arrives_with_attributes_and_exceptions(platform: RunningPlatfor
     assert by_title["log", "too many arguments (1, 2)"]
     assert by_title["log", "fine print"]["severity"] == "debug"
     issues = platform.run_json("issues")
-    assert ["KeyError" in json.dumps(issue) for issue in issues] == [True]
+    assert any("KeyError" in json.dumps(issue) for issue in issues)
 
 
 def test_a_program_flushes_at_its_end_and_reports_what_nothing_catches(platform: RunningPlatform) -> None:

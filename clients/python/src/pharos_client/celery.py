@@ -104,10 +104,10 @@ class _Adapter:
         running: dict[int, Any] = {}
         for request in sorted(_active_requests(), key=lambda request: request.time_start or 0.0):
             running.setdefault(request.worker_pid or os.getpid(), request)
-        main = os.getpid()
-        pool = self._consumer.pool
-        processes = [pid for pid in pool.info.get("processes") or () if isinstance(pid, int)] or [main]
-        if processes == [main]:
+        # Pools of threads and greenlets have no processes; the one without concurrency has the main process. The list
+        # is empty for a moment while the only process of a pool is replaced.
+        processes = self._consumer.pool.info.get("processes")
+        if processes is None or list(processes) == [os.getpid()]:
             self._report(self._name, next(iter(running.values()), None))
             return
         for pid in set(self._slots) - set(processes):

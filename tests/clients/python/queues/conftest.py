@@ -1,11 +1,11 @@
 """A platform, a Redis, and workers of queue libraries as processes of their own."""
 
+import contextlib
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,15 +62,18 @@ class WatchedQueue:
     def kill_all(self) -> None:
         """Kill the workers with all their children, as a machine does that loses its power."""
         for process in self.processes:
-            if process.poll() is None:
+            # The group may outlive its first process.
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
     def show(self) -> Any:
-        return self.platform.run_json("queue", "show", str(self.number))
+        """Return the queue, with its workers under `worker_list`."""
+        queue = ("monitors", "queues", str(self.number))
+        return {**self.platform.get(*queue), "worker_list": self.platform.get(*queue, "workers")}
 
     def wait_for(self, condition: Callable[[Any], object]) -> Any:
-        """Wait until what `pharos queue show` prints meets the condition; return it."""
+        """Wait until what the API returns of the queue meets the condition; return it."""
         wait_until(lambda: condition(self.show()), describe=lambda: (self.show(), self.log()))
         return self.show()
 
@@ -91,12 +94,14 @@ class WatchedQueue:
 
     def let_six_minutes_pass(self) -> None:
         """Move the last reports of all workers of the queue into the past."""
-        with sqlite3.connect(self.platform.process.data / "pharos.db", timeout=30) as database:
+        with contextlib.closing(
+            sqlite3.connect(self.platform.process.data / "control.sqlite", timeout=30)
+        ) as database:
             database.execute(
                 "UPDATE queue_workers SET received_ms = received_ms - 360000 WHERE queue_id = ?",
                 (self.number,),
             )
-        database.close()
+            database.commit()
 
 
 @pytest.fixture
@@ -116,10 +121,3 @@ def queue(
         yield watched
     finally:
         watched.kill_all()
-
-
-def wait_for_file(path: Path, seconds: float = 60) -> None:
-    """Block a job until a test creates the file."""
-    deadline = time.monotonic() + seconds
-    while not path.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)

@@ -16,3 +16,10 @@ def wait_for_release(name: str) -> None:
 def fail() -> None:
     """Fail."""
     raise ValueError("this job always fails")
+
+
+def record(title: str) -> None:
+    """Record an event of the service `jobs`."""
+    import pharos_client
+
+    pharos_client.init(service="jobs").log(title)

@@ -1,6 +1,5 @@
 """Celery's workers and queues are reported as they are, on a real broker."""
 
-import os
 import signal
 import uuid
 from typing import Any
@@ -56,7 +55,7 @@ def test_a_killed_worker_is_lost_with_its_job_until_it_is_back(queue: WatchedQue
     running = str(uuid.uuid4())
     app.send_task("wait_for_release", ["never"], task_id=running)
     busy = queue.wait_for_workers(busy=1)["worker_list"][0]
-    os.killpg(worker.pid, signal.SIGKILL)
+    worker.kill()
     worker.wait()
     queue.let_six_minutes_pass()
     (lost,) = queue.wait_for_workers(lost=1)["worker_list"]
