@@ -31,7 +31,9 @@ def monitor(
     `queues` maps names of queues to `NUMBER:KEY` of their monitors, PHAROS_QUEUES by default. `interval`: seconds
     between snapshots. Call this where the application is made. Raises `ValueError` for queues that cannot be reported.
     """
-    _Adapter(app, read_queue_monitors(queues, url), interval).connect()
+    monitors = read_queue_monitors(queues, url)
+    if monitors:
+        _Adapter(app, monitors, interval).connect()
 
 
 class _Adapter:

@@ -45,6 +45,8 @@ class PharosMiddleware(Middleware):
         self._shared_counts: _RunningCounts | None = None
 
     def after_worker_boot(self, broker: Any, worker: Any) -> None:
+        if not self._monitors:
+            return
         host = f"dramatiq@{socket.gethostname()}"
         self._name = f"{host}/{claim_slot(host)}"
         taken = getattr(worker, "queues", None) or broker.get_declared_queues()

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pharos_client.diagnostics import warn
 from pharos_client.http_post import Response, post
 from pharos_client.settings import URL_VARIABLE, split_url
 
@@ -42,7 +43,9 @@ def read_queue_monitors(
     """Return the monitors by the name of the queue.
 
     `queues`: the number and the key of each queue's monitor, `{"mail": "2:phr_mon_…"}`; by default PHAROS_QUEUES, as
-    `mail=2:phr_mon_…,default=1:phr_mon_…`. `url`: PHAROS_URL by default. Raises `ValueError`, whose text has no key.
+    `mail=2:phr_mon_…,default=1:phr_mon_…`. `url`: PHAROS_URL by default. Without queues or an address nothing is
+    reported, because applications also run in places without Pharos. Raises `ValueError` for malformed ones; its text
+    contains no key.
     """
     if queues is None:
         pairs = (
@@ -50,16 +53,16 @@ def read_queue_monitors(
         )
         queues = {name.strip(): value for name, _, value in pairs}
     host = split_url(url or os.environ.get(URL_VARIABLE, ""))[0]
-    if queues and not host:
-        raise ValueError(f"Set {URL_VARIABLE}, or pass url: the address of Pharos.")
+    if not queues or not host:
+        missing = QUEUES_VARIABLE if not queues else URL_VARIABLE
+        warn("queues", f"No queue is reported: {missing} is not set.")
+        return {}
     monitors: dict[str, QueueMonitor] = {}
     for name, text in queues.items():
         number, _, key = text.strip().partition(":")
         if not number.isdigit() or not key:
             raise ValueError(f"The queue {name!r} needs NUMBER:KEY of its monitor, as 2:phr_mon_…")
         monitors[name] = QueueMonitor(f"{host}/api", int(number), key.strip())
-    if not monitors:
-        raise ValueError(f"Set {QUEUES_VARIABLE}, or pass queues: which queues to report.")
     return monitors
 
 

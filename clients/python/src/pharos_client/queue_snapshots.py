@@ -17,8 +17,8 @@ from pharos_client.process_slots import release, try_claim
 from pharos_client.queue_monitors import QueueMonitor
 
 _NAMESPACE = uuid.UUID("6d2f0a64-3b07-5f0f-8a39-1b9a6f6f0f52")
-# An hour of the default interval for four queues.
-_MOST_UNSENT = 960
+# Per queue: an hour of the default interval.
+_MOST_UNSENT = 240
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,11 @@ class QueueSnapshots:
         numbers = sorted((monitor.api, monitor.number) for monitor in monitors.values())
         self._lock_name = f"snapshots {numbers}"
         self._is_reader = False
-        self._unsent: deque[tuple[QueueMonitor, dict[str, Any]]] = deque(maxlen=_MOST_UNSENT)
+        self._last_number = -1
+        # By queue: a revoked key of one does not delay the others.
+        self._unsent: dict[str, deque[dict[str, Any]]] = {
+            name: deque(maxlen=_MOST_UNSENT) for name in monitors
+        }
         self._stopped = threading.Event()
         self._thread = start_thread("pharos-snapshots", self._run)
 
@@ -75,6 +79,11 @@ class QueueSnapshots:
 
     def _report(self) -> None:
         now = time.time()
+        number = int(now / self._interval)
+        if number <= self._last_number:
+            # The thread woke a moment early, or the clock was set back.
+            return
+        self._last_number = number
         try:
             figures = self._read()
         except Exception as error:
@@ -85,12 +94,17 @@ class QueueSnapshots:
             monitor = self._monitors.get(name)
             if monitor is None:
                 continue
-            text = f"{monitor.api} {monitor.number} {self._interval} {int(now / self._interval)}"
+            text = f"{monitor.api} {monitor.number} {self._interval} {number}"
             body = {"snapshot_id": str(uuid.uuid5(_NAMESPACE, text)), "observed_at": observed[:-6] + "Z"}
             counts = {member: value for member, value in vars(figure).items() if value is not None}
-            self._unsent.append((monitor, {**body, **counts}))
-        while self._unsent and not self._stopped.is_set():
-            monitor, body = self._unsent[0]
+            self._unsent[name].append({**body, **counts})
+        for name, monitor in self._monitors.items():
+            self._send(monitor, self._unsent[name])
+
+    def _send(self, monitor: QueueMonitor, unsent: deque[dict[str, Any]]) -> None:
+        """Send the snapshots of a queue, until one fails."""
+        while unsent and not self._stopped.is_set():
+            body = unsent[0]
             try:
                 response = monitor.send("snapshots", body)
             except Unreachable as error:
@@ -101,4 +115,4 @@ class QueueSnapshots:
                 return
             if not response.is_success:
                 warn("snapshots", f"A snapshot was refused: the platform responded {response.status}.")
-            self._unsent.popleft()
+            unsent.popleft()

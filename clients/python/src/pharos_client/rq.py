@@ -40,6 +40,8 @@ class PharosWorkerMixin(_Base):
     def register_birth(self) -> None:
         super().register_birth()
         monitors = read_queue_monitors(self.pharos_queues, self.pharos_url)
+        if not monitors:
+            return
         host = f"rq@{socket.gethostname()}"
         self._pharos_name = f"{host}/{claim_slot(host)}"
         self._pharos_reports = WorkerReports(monitors)

@@ -29,10 +29,15 @@ class _Worker:
     sent: tuple[str, str | None] | None = None
     sent_at: float = float("-inf")
     sequence: int = 0
+    retry_at: float = float("-inf")
+    retry_pause: float = 1.0
 
     def due_at(self) -> float:
-        """Return when the next report is due."""
-        return self.sent_at + (_LONGEST_SILENCE if self.sent == self.state else _SHORTEST_PAUSE)
+        """Return when the next report is due; never for a worker whose end was reported."""
+        if self.state[0] == "stopped":
+            return float("inf") if self.sent == self.state else self.retry_at
+        pause = _LONGEST_SILENCE if self.sent == self.state else _SHORTEST_PAUSE
+        return max(self.sent_at + pause, self.retry_at)
 
 
 class WorkerReports:
@@ -99,46 +104,37 @@ class WorkerReports:
             self._changed.notify_all()
 
     def _run(self) -> None:
-        pause = 1.0
-        while True:
-            with self._changed:
-                while not (due := self._find_due()):
-                    if self._stops_at is not None and self._is_complete():
-                        return
-                    self._changed.wait(self._seconds_to_next())
+        while (due := self._wait_for_due()) is not None:
             for worker, state in due:
                 try:
                     fault = self._send(worker, state)
                 except Exception as error:
                     fault = f"{type(error).__name__}: {error}"
                 if fault is None:
-                    pause = 1.0
+                    worker.retry_pause = 1.0
                     continue
+                # Each worker for itself: a revoked key of one queue does not delay the others.
                 warn("workers", f"A worker's state was not reported, and is sent again: {fault}.")
-                with self._changed:
-                    if self._stops_at is not None and time.monotonic() + pause > self._stops_at:
-                        return
-                    self._changed.wait(pause)
-                pause = min(2 * pause, _LONGEST_RETRY)
-                break
+                worker.retry_at = time.monotonic() + worker.retry_pause
+                worker.retry_pause = min(2 * worker.retry_pause, _LONGEST_RETRY)
 
-    def _find_due(self) -> list[tuple[_Worker, tuple[str, str | None]]]:
-        now = time.monotonic()
-        due = []
-        for worker in self._workers.values():
-            is_final = worker.state[0] == "stopped"
-            if is_final and worker.sent == worker.state:
-                continue
-            if worker.due_at() <= now or is_final:
-                due.append((worker, worker.state))
-        return due
+    def _wait_for_due(self) -> list[tuple[_Worker, tuple[str, str | None]]] | None:
+        """Return the workers to report now and their states, or None at the end."""
+        with self._changed:
+            while True:
+                now = time.monotonic()
+                is_stopping = self._stops_at is not None
+                if is_stopping and (self._is_complete() or now > (self._stops_at or 0.0)):
+                    return None
+                times = [worker.due_at() for worker in self._workers.values()]
+                due = [(worker, worker.state) for worker in self._workers.values() if worker.due_at() <= now]
+                if due:
+                    return due
+                next_at = min(times, default=float("inf"))
+                self._changed.wait(None if next_at == float("inf") else next_at - now)
 
     def _is_complete(self) -> bool:
         return all(worker.sent == worker.state for worker in self._workers.values())
-
-    def _seconds_to_next(self) -> float | None:
-        waiting = [worker.due_at() for worker in self._workers.values() if worker.state[0] != "stopped"]
-        return max(0.0, min(waiting) - time.monotonic()) if waiting else None
 
     def _send(self, worker: _Worker, state: tuple[str, str | None]) -> str | None:
         """Send one report. Return what went wrong."""
