@@ -44,9 +44,10 @@ def read_queue_monitors(
 
     `queues`: the number and the key of each queue's monitor, `{"mail": "2:phr_mon_…"}`; by default PHAROS_QUEUES, as
     `mail=2:phr_mon_…,default=1:phr_mon_…`. `url`: PHAROS_URL by default. Without queues or an address nothing is
-    reported, because applications also run in places without Pharos. Raises `ValueError` for malformed ones; its text
-    contains no key.
+    reported, because applications also run in places without Pharos. Malformed ones are left out of PHAROS_QUEUES with a
+    warning, and raise `ValueError` in `queues`. Neither text contains a key.
     """
+    from_environment = queues is None
     if queues is None:
         pairs = (
             text.partition("=") for text in os.environ.get(QUEUES_VARIABLE, "").split(",") if text.strip()
@@ -61,7 +62,11 @@ def read_queue_monitors(
     for name, text in queues.items():
         number, _, key = text.strip().partition(":")
         if not number.isdigit() or not key:
-            raise ValueError(f"The queue {name!r} needs NUMBER:KEY of its monitor, as 2:phr_mon_…")
+            reason = f"The queue {name[:100]!r} needs NUMBER:KEY of its monitor, as 2:phr_mon_…"
+            if not from_environment:
+                raise ValueError(reason)
+            warn("queues", f"A queue is not reported. {reason}")
+            continue
         monitors[name] = QueueMonitor(f"{host}/api", int(number), key.strip())
     return monitors
 

@@ -80,8 +80,8 @@ class QueueSnapshots:
     def _report(self) -> None:
         now = time.time()
         number = int(now / self._interval)
-        if number <= self._last_number:
-            # The thread woke a moment early, or the clock was set back.
+        if number == self._last_number:
+            # The thread woke a moment early.
             return
         self._last_number = number
         try:

@@ -193,7 +193,8 @@ def test_queues_from_the_environment(environment: Callable[[str, str], None]) ->
     environment("https://pharos.example", "")
     assert read_queue_monitors() == {}
     for wrong in ("mail=key-secret", "mail", "mail=x:key-secret"):
-        environment("https://pharos.example", wrong)
+        environment("https://pharos.example", f"{wrong},good=1:key")
+        assert list(read_queue_monitors()) == ["good"]
         with pytest.raises(ValueError, match="'mail' needs NUMBER:KEY") as error:
-            read_queue_monitors()
+            read_queue_monitors({"mail": wrong.partition("=")[2]})
         assert "secret" not in str(error.value)
