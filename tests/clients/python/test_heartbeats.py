@@ -65,6 +65,32 @@ def test_runs_arrive_with_their_result_and_traceback(platform: RunningPlatform) 
     assert output(inner.id) == "inner"
 
 
+async def test_runs_of_tasks_and_threads_do_not_mix() -> None:
+    with scripted_server() as server:
+        watch = heartbeat(f"{server.url}/ping/phr_png_x")
+        entered, leave = asyncio.Barrier(3), asyncio.Event()
+
+        async def work(name: str, fails: bool) -> str:
+            try:
+                async with watch as run:
+                    run.output = name
+                    await entered.wait()
+                    await leave.wait()
+                    if fails:
+                        raise ValueError(name)
+            except ValueError:
+                pass
+            return run.id
+
+        tasks = [asyncio.create_task(work("first", False)), asyncio.create_task(work("second", True))]
+        await entered.wait()
+        leave.set()
+        first, second = await asyncio.gather(*tasks)
+        results = {request.path: request.body for request in server.requests if "start" not in request.path}
+    assert results[f"/ping/phr_png_x?rid={first}"] == b"first"
+    assert results[f"/ping/phr_png_x/fail?rid={second}"].startswith(b"second\nTraceback")
+
+
 def test_a_url_keeps_its_path_and_query() -> None:
     with scripted_server() as server:
         with heartbeat(f"{server.url}/ping/phr_prj_x/nightly?create=1"):

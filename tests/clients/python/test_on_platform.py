@@ -161,6 +161,7 @@ def _record_in_process(settings: Settings) -> None:
     pharos_client.current._client.log("worker")  # type: ignore[attr-defined]
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_processes_of_multiprocessing_send_their_events(platform: RunningPlatform) -> None:
     client = pharos_client.init(platform.url, platform.key, service="processes")
     client.log("parent")

@@ -212,6 +212,7 @@ def test_no_connection_is_retried_until_there_is_one() -> None:
     assert client.dropped == 1
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_sends_its_own_events_only() -> None:
     released = threading.Event()
     with client_of(lambda *_: Reply(wait=released), batch_seconds=0.01) as (client, server):

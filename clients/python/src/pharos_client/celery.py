@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from celery import signals
 
 from pharos_client import current
+from pharos_client.celery_waits import mark_as_sent, oldest_in_redis, oldest_request
 from pharos_client.diagnostics import start_thread, warn
+from pharos_client.failure_counts import FailureCounts
 from pharos_client.process_slots import claim_slot
 from pharos_client.queue_monitors import QueueMonitor, read_queue_monitors
 from pharos_client.queue_snapshots import Figures, QueueSnapshots
 from pharos_client.worker_reports import WorkerReports
 
-_FAILURES_SECONDS = 24 * 3600
 _LOOK_SECONDS = 0.5
 _COMMAND = "pharos_figures"
 
@@ -31,6 +32,8 @@ def monitor(
     `queues` maps names of queues to `NUMBER:KEY` of their monitors, PHAROS_QUEUES by default. `interval`: seconds
     between snapshots. Call this where the application is made. Raises `ValueError` for queues that cannot be reported.
     """
+    # Also in processes that only send jobs.
+    signals.before_task_publish.connect(mark_as_sent, weak=False)
     monitors = read_queue_monitors(queues, url)
     if monitors:
         _Adapter(app, monitors, interval).connect()
@@ -43,7 +46,7 @@ class _Adapter:
         self._app = app
         self._monitors = monitors
         self._interval = interval
-        self._failures = _Failures()
+        self._failures = FailureCounts()
         self._consumer: Any = None
         self._queues: list[str] = []
         self._name = ""
@@ -67,7 +70,7 @@ class _Adapter:
 
         @control.inspect_command(name=_COMMAND)  # type: ignore[untyped-decorator, unused-ignore]
         def pharos_figures(_state: Any, **_: Any) -> Any:
-            """Return numbers of jobs by queue: active, reserved, scheduled, failed."""
+            """Return numbers of jobs by queue: active, reserved, scheduled, failed; and since when the first waits."""
             return self._count_own()
 
     def _start(self, sender: Any, **_: Any) -> None:
@@ -129,7 +132,7 @@ class _Adapter:
                 worker, self._queues, request.id, self._queue_of(request.delivery_info) or ""
             )
 
-    def _count_own(self) -> dict[str, dict[str, int]]:
+    def _count_own(self) -> dict[str, dict[str, Any]]:
         from celery.worker import state
 
         active = _active_requests()
@@ -141,10 +144,17 @@ class _Adapter:
             "reserved": self._count_queues(waiting),
             "scheduled": self._count_queues(scheduled),
             "failed": self._failures.count(),
+            "since": {name: oldest_request(requests) for name, requests in self._by_queue(waiting).items()},
         }
 
+    def _by_queue(self, requests: Iterable[Any]) -> dict[str, list[Any]]:
+        found: dict[str, list[Any]] = {}
+        for request in requests:
+            found.setdefault(self._queue_of(request.delivery_info) or "", []).append(request)
+        return found
+
     def _count_queues(self, requests: Iterable[Any]) -> dict[str, int]:
-        return dict(Counter(self._queue_of(request.delivery_info) or "" for request in requests))
+        return {name: len(each) for name, each in self._by_queue(requests).items()}
 
     def _queue_of(self, delivery_info: Any) -> str | None:
         """Return the name of the queue that a message came from."""
@@ -160,13 +170,18 @@ class _Adapter:
 
     def _read_figures(self) -> Mapping[str, Figures]:
         totals: dict[str, Counter[str]] = {}
+        since: dict[str, list[float | None]] = {}
         with self._app.connection_for_read() as connection:
             sizes = {name: _queue_length(connection, name) for name in self._monitors}
+            for name in self._monitors:
+                since[name] = [oldest_in_redis(connection, name)]
             replies = self._app.control.broadcast(_COMMAND, reply=True, timeout=1.0, connection=connection)
         own = {self._consumer.hostname: self._count_own()}
         found = {host: reply for each in replies or () for host, reply in each.items() if "active" in reply}
         # A worker without a pool does not respond while it runs a job; it knows its own figures.
         for reply in {**found, **own}.values():
+            for name, time_of_first in reply.pop("since", {}).items():
+                since.setdefault(name, []).append(time_of_first)
             for kind, counts in reply.items():
                 totals.setdefault(kind, Counter()).update(counts)
         empty: Counter[str] = Counter()
@@ -176,64 +191,10 @@ class _Adapter:
                 delayed=totals.get("scheduled", empty)[name],
                 reserved=totals.get("active", empty)[name],
                 failed=totals.get("failed", empty)[name],
+                oldest_wait_seconds=_seconds_since(since[name]),
             )
             for name, size in sizes.items()
         }
-
-
-class _Failures:
-    """Counts failed jobs of the last 24 hours by queue.
-
-    Jobs fail in processes of the pool, which write the queue's name into a pipe: a write of this size is atomic, and a
-    killed process cannot leave a lock behind.
-    """
-
-    def __init__(self) -> None:
-        self._reader = self._writer = -1
-        self._minutes: deque[tuple[int, Counter[str]]] = deque()
-        self._rest = b""
-        self._lock = threading.Lock()
-
-    def open(self) -> None:
-        if self._reader < 0:
-            self._reader, self._writer = os.pipe()
-            os.set_blocking(self._reader, False)
-            os.set_blocking(self._writer, False)
-
-    def add(self, queue: str | None) -> None:
-        """Count one failure. In a process of the pool too."""
-        if queue and self._writer >= 0:
-            try:
-                os.write(self._writer, f"{queue[:200]}\n".encode())
-            except OSError as error:
-                warn("celery", f"A failed job is not counted: {error}")
-
-    def collect(self) -> None:
-        """Take what was written since the last call."""
-        with self._lock:
-            while True:
-                try:
-                    text = os.read(self._reader, 65536)
-                except (BlockingIOError, OSError):
-                    return
-                if not text:
-                    return
-                *names, self._rest = (self._rest + text).split(b"\n")
-                minute = int(time.time() // 60)
-                if not self._minutes or self._minutes[-1][0] != minute:
-                    self._minutes.append((minute, Counter()))
-                self._minutes[-1][1].update(name.decode("utf-8", "replace") for name in names)
-
-    def count(self) -> dict[str, int]:
-        self.collect()
-        oldest = (time.time() - _FAILURES_SECONDS) // 60
-        with self._lock:
-            while self._minutes and self._minutes[0][0] < oldest:
-                self._minutes.popleft()
-            total: Counter[str] = Counter()
-            for _, counts in self._minutes:
-                total.update(counts)
-        return dict(total)
 
 
 def _active_requests() -> list[Any]:
@@ -271,6 +232,11 @@ def _queue_length(connection: Any, name: str) -> int:
         # There is no such queue yet.
         return 0
     return int(declared.message_count)
+
+
+def _seconds_since(times: list[float | None]) -> int | None:
+    oldest = min((time_of_first for time_of_first in times if time_of_first is not None), default=None)
+    return None if oldest is None else max(0, int(time.time() - oldest))
 
 
 def _flush_events(**_: Any) -> None:

@@ -31,6 +31,9 @@ _GIVE_UP_SECONDS = 10.0
 _FIRST_PAUSE = 0.3
 _LONGEST_PAUSE = 5.0
 
+# The runs of this thread or task, the innermost last.
+_entered: ContextVar[tuple[Run, ...]] = ContextVar("pharos_client_runs", default=())
+
 
 def heartbeat(target: str, *, base_url: str | None = None) -> Heartbeat:
     """Return a decorator and context manager that reports each run: its start, its end, and the traceback if it fails.
@@ -47,7 +50,7 @@ class Heartbeat:
 
     def __init__(self, target: str, *, base_url: str | None = None) -> None:
         self._url = find_ping_url(target, base_url)
-        self._runs: ContextVar[tuple[Run, ...]] = ContextVar(f"pharos_client_runs_{id(self)}", default=())
+        self._open: list[Run] = []
 
     def __call__(self, function: Function) -> Function:
         if inspect.iscoroutinefunction(function):
@@ -68,7 +71,8 @@ class Heartbeat:
 
     def __enter__(self) -> Run:
         run = Run(self._url)
-        self._runs.set((*self._runs.get(), run))
+        self._open.append(run)
+        _entered.set((*_entered.get(), run))
         return run
 
     def __exit__(
@@ -92,8 +96,12 @@ class Heartbeat:
         await asyncio.get_running_loop().run_in_executor(None, run.wait)
 
     def _end(self, error: BaseException | None) -> Run:
-        *others, run = self._runs.get()
-        self._runs.set(tuple(others))
+        entered = _entered.get()
+        own = [run for run in entered if run in self._open]
+        # A generator may leave the block in another context than the one in which it entered.
+        run = (own or self._open)[-1]
+        self._open.remove(run)
+        _entered.set(tuple(other for other in entered if other is not run))
         run.finish(error)
         return run
 

@@ -44,8 +44,8 @@ def read_queue_monitors(
 
     `queues`: the number and the key of each queue's monitor, `{"mail": "2:phr_mon_…"}`; by default PHAROS_QUEUES, as
     `mail=2:phr_mon_…,default=1:phr_mon_…`. `url`: PHAROS_URL by default. Without queues or an address nothing is
-    reported, because applications also run in places without Pharos. Malformed ones are left out of PHAROS_QUEUES with a
-    warning, and raise `ValueError` in `queues`. Neither text contains a key.
+    reported, because applications also run in places without Pharos. Malformed ones are left out of PHAROS_QUEUES with
+    a warning, and raise `ValueError` in `queues`. Neither text contains a key.
     """
     from_environment = queues is None
     if queues is None:

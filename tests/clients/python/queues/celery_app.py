@@ -1,4 +1,4 @@
-"""A Celery application that reports its queue, and takes its work from there."""
+"""A Celery application that reports its queue."""
 
 import os
 

@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,11 +106,8 @@ class WatchedQueue:
 
 
 @pytest.fixture
-def queue(
-    platform: RunningPlatform, redis_url: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> Iterator[WatchedQueue]:
-    name = request.node.name[:60].replace("_", "-")
-    created = platform.run_json("queue", "create", name)
+def queue(platform: RunningPlatform, redis_url: str, tmp_path: Path) -> Iterator[WatchedQueue]:
+    created = platform.run_json("queue", "create", uuid.uuid4().hex)
     # The databases of the run's Redis are shared with other tests: these use one of their own.
     url = redis_url.rsplit("/", 1)[0] + "/9"
     import redis

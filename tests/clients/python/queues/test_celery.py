@@ -19,8 +19,12 @@ def app(queue: WatchedQueue, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The application, as a web process has it that enqueues jobs."""
     from celery import Celery
 
+    from pharos_client.celery import monitor
+
     app = Celery("jobs", broker=queue.redis_url)
     app.conf.task_default_queue = "jobs"
+    monkeypatch.delenv("PHAROS_QUEUES", raising=False)
+    monitor(app)
     return app
 
 
@@ -40,6 +44,7 @@ def test_figures_and_workers(queue: WatchedQueue, app: Any) -> None:
     shown = queue.wait_for_figures(pending=10, reserved=2, delayed=1, failed=3)
     shown = queue.wait_for_workers(busy=2)
     assert running in {worker["job_id"] for worker in shown["worker_list"]}
+    queue.wait_for(lambda shown: 1 <= (shown["oldest_wait_seconds"] or 0) < 60)
     queue.release("one")
     queue.release("others")
     queue.wait_for_figures(pending=0, reserved=0, delayed=1)

@@ -157,6 +157,7 @@ def test_another_users_folder_is_not_used(tmp_path: Path, monkeypatch: pytest.Mo
     assert process_slots.claim_slot("x") == os.getpid()
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_reports_nothing() -> None:
     with scripted_server() as server:
         reports = WorkerReports(read_queue_monitors({"a": "1:k"}, server.url))
