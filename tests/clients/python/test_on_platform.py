@@ -125,7 +125,8 @@ def test_a_program_flushes_at_its_end_and_reports_what_nothing_catches(platform:
         platform,
         "program",
         "import pharos_client, threading\n"
-        "pharos_client.init(exception_hooks=True)\n"
+        "client = pharos_client.init(exception_hooks=True)\n"
+        "assert pharos_client.init(exception_hooks=True) is client\n"
         "pharos_client.log('at the end')\n"
         "thread = threading.Thread(target=lambda: 1 / 0)\n"
         "thread.start(); thread.join()\n"

@@ -48,8 +48,8 @@ class Client:
 
     @property
     def is_enabled(self) -> bool:
-        """True if events are sent."""
-        return self._sender is not None
+        """True if events are sent: there is an address and a key, and the client is not closed."""
+        return self._sender is not None and not self._sender.is_closed
 
     @property
     def dropped(self) -> int:

@@ -18,7 +18,7 @@ def init(
     release: str | None = None,
     exception_hooks: bool = False,
 ) -> Client:
-    """Make the client of this process and return it; a former one is closed.
+    """Make the client of this process and return it. One with the same settings is kept, another one is closed.
 
     `url`: address of Pharos, which may contain the key (`https://phr_ing_…@pharos.example`). `key`: an ingest key.
     Absent arguments come from PHAROS_URL, PHAROS_INGEST_KEY, PHAROS_ENVIRONMENT, OTEL_SERVICE_NAME and PHAROS_RELEASE.
@@ -26,9 +26,12 @@ def init(
     """
     global _client
     settings = read_settings(url, key, environment=environment, service=service, release=release)
-    former, _client = _client, Client(settings)
-    if former is not None:
-        former.close()
+    former = _client
+    if former is None or former.settings != settings or not former.is_enabled:
+        _client = Client(settings)
+        if former is not None:
+            former.close()
+    assert _client is not None
     if exception_hooks:
         _client.install_exception_hooks()
     return _client

@@ -13,6 +13,9 @@ from pharos_client.encoding import cut, describe
 if TYPE_CHECKING:
     from pharos_client.client import Client
 
+# Where the hooks report to, once they are installed.
+_client: Client | None = None
+
 
 def name_exception(error: BaseException) -> str:
     """Return the type's name, with its module unless it is built in."""
@@ -38,18 +41,26 @@ def describe_exception(error: BaseException) -> dict[str, Any]:
 
 
 def install_hooks(client: Client) -> None:
-    """Report uncaught exceptions of the program and of its threads; the former hooks are called as well."""
+    """Report uncaught exceptions of the program and of its threads; the former hooks are called as well.
+
+    A second call only changes the client.
+    """
+    global _client
+    is_installed, _client = _client is not None, client
+    if is_installed:
+        return
     former_hook, former_thread_hook = sys.excepthook, threading.excepthook
 
     def report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if not issubclass(kind, KeyboardInterrupt):
-            client.capture_exception(error, severity="critical")
+        if _client is not None and not issubclass(kind, KeyboardInterrupt):
+            _client.capture_exception(error, severity="critical")
         former_hook(kind, error, trace)
 
     def report_of_thread(arguments: threading.ExceptHookArgs) -> None:
-        if arguments.exc_value is not None and not issubclass(arguments.exc_type, SystemExit):
+        error = arguments.exc_value
+        if _client is not None and error is not None and not issubclass(arguments.exc_type, SystemExit):
             name = arguments.thread.name if arguments.thread else ""
-            client.capture_exception(arguments.exc_value, attributes={"thread.name": name})
+            _client.capture_exception(error, attributes={"thread.name": name})
         former_thread_hook(arguments)
 
     sys.excepthook = report

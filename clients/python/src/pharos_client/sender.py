@@ -67,6 +67,11 @@ class BatchSender:
         """Events that were not sent: the buffer was full, the platform refused them, or the process ended."""
         return self._dropped
 
+    @property
+    def is_closed(self) -> bool:
+        """True after `close`: nothing more is sent."""
+        return self._closes_at is not None
+
     def add(self, event: bytes) -> bool:
         """Buffer an event. Return False if it is dropped because the buffer is full. Does not wait for the network.
 
