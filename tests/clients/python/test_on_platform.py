@@ -1,5 +1,6 @@
 """What the client library sends to a real platform arrives once, and whole."""
 
+import contextlib
 import json
 import logging
 import multiprocessing
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 
 import pharos_client
 from pharos_client.client import Client
@@ -243,3 +245,40 @@ async def test_requests_are_recorded_with_their_trace(platform: RunningPlatform)
     assert (exception["title"], exception["trace_id"]) == ("broken page", crash["trace_id"])
     (line,) = [row for row in stored if row["type"] == "log"]
     assert (line["trace_id"], line["span_id"]) == (parent[3:35], order["span_id"])
+
+
+async def _get(app: Any, path: str) -> None:
+    """Send a GET request to an ASGI application, as a server does."""
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(_message: Any) -> None:
+        pass
+
+    scope = {"type": "http", "http_version": "1.1", "scheme": "http", "method": "GET", "path": path}
+    address = {"server": ("shop.example", 80), "client": ("127.0.0.1", 1)}
+    await app({**scope, **address, "headers": [], "query_string": b"secret=1"}, receive, send)
+
+
+async def test_a_request_of_fastapi_is_named_by_its_route(platform: RunningPlatform) -> None:
+    client = client_for(platform, "fastapi")
+    app = FastAPI()
+    app.add_middleware(PharosASGI, client=client)
+
+    @app.get("/orders/{number}")
+    def show_order(number: int) -> int:
+        return number // (number - 7)
+
+    for path in ("/orders/8", "/orders/7", "/missing"):
+        with contextlib.suppress(ZeroDivisionError):
+            await _get(app, path)
+    assert client.close()
+    stored = platform.wait_for_events("fastapi", 4, "type, name, url, status_code")
+    assert sorted(
+        (row["name"], row["url"], row["status_code"]) for row in stored if row["type"] == "request"
+    ) == [
+        ("GET /missing", "/missing", 404),
+        ("GET /orders/{number}", "/orders/7", 500),
+        ("GET /orders/{number}", "/orders/8", 200),
+    ]
