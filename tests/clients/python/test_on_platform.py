@@ -15,8 +15,9 @@ from fastapi import FastAPI
 import pharos_client
 from pharos_client.client import Client
 from pharos_client.middleware import PharosASGI, PharosWSGI
-from pharos_client.settings import Settings, read_settings
+from pharos_client.settings import read_settings
 from tests.clients.python.conftest import RunningPlatform
+from tests.clients.python.other_process import record
 
 _SOURCE = Path(__file__).parents[3] / "clients" / "python" / "src"
 
@@ -160,21 +161,20 @@ def test_nothing_happens_without_settings() -> None:
         assert "Nothing is sent" in done.stderr
 
 
-def _record_in_process(settings: Settings) -> None:
-    pharos_client.current._client.log("worker")  # type: ignore[attr-defined]
-
-
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_processes_of_multiprocessing_send_their_events(platform: RunningPlatform) -> None:
     client = pharos_client.init(platform.url, platform.key, service="processes")
     client.log("parent")
-    process = multiprocessing.get_context("fork").Process(target=_record_in_process, args=(client.settings,))
-    process.start()
-    process.join(60)
-    assert process.exitcode == 0
+    for method in ("fork", "spawn"):
+        process = multiprocessing.get_context(method).Process(
+            target=record, args=(platform.url, platform.key, method)
+        )
+        process.start()
+        process.join(60)
+        assert process.exitcode == 0
     assert client.close()
-    stored = platform.wait_for_events("processes", 2)
-    assert sorted(row["title"] for row in stored) == ["parent", "worker"]
+    stored = platform.wait_for_events("processes", 3)
+    assert sorted(row["title"] for row in stored) == ["fork", "parent", "spawn"]
 
 
 def test_an_outage_loses_and_doubles_nothing(platform: RunningPlatform) -> None:

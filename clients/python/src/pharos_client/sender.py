@@ -9,7 +9,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from multiprocessing import util
+from multiprocessing import parent_process, util
 from typing import Callable
 
 from pharos_client.batches import Batch, make_batch, separate_refused, split_batch
@@ -43,8 +43,10 @@ class BatchSender:
         }
         self._reset()
         _senders.add(self)
-        # Processes of multiprocessing end without atexit.
+        # Processes of multiprocessing end without atexit: those that are forked later, and this one.
         util.register_after_fork(self, _close_at_end_of_process)
+        if parent_process() is not None:
+            _close_at_end_of_process(self)
 
     def _reset(self) -> None:
         """Start empty. In a forked process, events of the parent are the parent's to send."""
