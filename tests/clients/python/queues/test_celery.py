@@ -83,12 +83,13 @@ def test_a_killed_process_of_the_pool_is_replaced_and_its_job_counted(queue: Wat
     queue.wait_for_workers(idle=1)
 
 
-def test_a_worker_without_a_pool(queue: WatchedQueue, app: Any) -> None:
-    queue.start_worker(*_WORKER, "--pool", "solo", "--hostname", "solo@test")
+@pytest.mark.parametrize(("pool", "running"), [("solo", 1), ("threads", 2)])
+def test_a_worker_without_processes_is_one(queue: WatchedQueue, app: Any, pool: str, running: int) -> None:
+    queue.start_worker(*_WORKER, "--pool", pool, "--concurrency", "2", "--hostname", "one@test")
     queue.wait_for_workers(idle=1)
     for _ in range(3):
         app.send_task("wait_for_release", ["one"])
     queue.wait_for_workers(busy=1)
-    queue.wait_for_figures(pending=2, reserved=1)
+    queue.wait_for_figures(pending=3 - running, reserved=running)
     queue.release("one")
     queue.wait_for_figures(pending=0, reserved=0)
