@@ -61,7 +61,7 @@ def scripted_server(
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            body = self.rfile.read(int(self.headers["Content-Length"] or 0))
             received = Received(self.path, {k.lower(): v for k, v in self.headers.items()}, body)
             with lock:
                 requests.append(received)
@@ -78,6 +78,8 @@ def scripted_server(
                 self.wfile.write(reply.body)
             except OSError:
                 pass
+
+        do_GET = do_POST
 
         def log_message(self, *_: Any) -> None:
             pass

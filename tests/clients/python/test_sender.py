@@ -153,9 +153,10 @@ def test_a_batch_that_is_refused_for_good_is_dropped(status: int, body: bytes) -
         assert (len(server.requests), client.dropped) == (1, 2)
 
 
-def test_no_redirect_is_followed() -> None:
+@pytest.mark.parametrize("status", [302, 307, 308])
+def test_no_redirect_is_followed(status: int) -> None:
     with scripted_server() as other:
-        moved = Reply(307, headers={"Location": other.url})
+        moved = Reply(status, headers={"Location": other.url})
         with client_of(lambda *_: moved) as (client, server):
             client.log("secret")
             assert client.flush(20)

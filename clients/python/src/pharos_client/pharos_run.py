@@ -111,7 +111,8 @@ def _run_command(command: list[str], output: _Output | None) -> int:
     try:
         child = subprocess.Popen(command, env=environment, **streams)  # type: ignore[call-overload]
         if output is not None:
-            output.start()
+            # The copier sees the end only when no other process has the writing ends.
+            output.close_streams()
         for number in early_signals:
             child.send_signal(number)
         status = child.wait()
@@ -150,7 +151,7 @@ class _Output:
 
     @classmethod
     def open(cls) -> _Output | None:
-        """Return the copier of both streams; None where they cannot be copied."""
+        """Begin to copy both streams, and return the copier; None where they cannot be copied."""
         if os.name != "posix":
             return None
         try:
@@ -161,15 +162,12 @@ class _Output:
                 # One pipe for one file, as under cron: it keeps the order of both.
                 source, streams["stderr"] = os.pipe()
                 pairs.append((source, 2))
-            return cls(pairs, streams)
-        except OSError:
-            # A stream was closed at the start, or there are too many open files.
+            output = cls(pairs, streams)
+            output._thread.start()
+            return output
+        except (OSError, RuntimeError):
+            # A stream was closed at the start, or the system has no room for more files or threads.
             return None
-
-    def start(self) -> None:
-        """Begin to copy."""
-        self.close_streams()
-        self._thread.start()
 
     def close_streams(self) -> None:
         """Close the writing ends in this process: the command has its own."""
@@ -179,8 +177,7 @@ class _Output:
 
     def take_end(self) -> bytes:
         """Return the end of the output, at most 10 KiB, after the command has ended."""
-        if self._thread.ident is not None:
-            self._thread.join(_REST_SECONDS)
+        self._thread.join(_REST_SECONDS)
         end = bytes(self._end)
         if self._is_cut:
             # Begin with a whole character of UTF-8.
@@ -190,8 +187,6 @@ class _Output:
     def finish(self) -> None:
         """Copy what has arrived. If a process that the command has left behind may still write, leave behind a process
         that copies its output: without one, its next write would fail."""
-        if self._thread.ident is None:
-            return
         self._is_stopped = True
         os.write(self._waker, b"x")
         self._thread.join()
@@ -255,8 +250,8 @@ class _Reports:
 
     def __init__(self, url: str) -> None:
         """`url`: the ping URL. Without a usable one the command runs unreported."""
-        self.can_send = _is_http_url(url.strip())
-        parts = urlsplit(url.strip() if self.can_send else "http://unusable")
+        is_usable = _is_http_url(url.strip())
+        parts = urlsplit(url.strip() if is_usable else "http://unusable")
         self._parts = parts._replace(fragment="")
         self._host = parts.netloc.rpartition("@")[2]
         self._run_id = str(uuid.uuid4())
@@ -265,10 +260,17 @@ class _Reports:
         self._command_ended = threading.Event()
         self._deadline = float("inf")
         self._thread = threading.Thread(target=self._send_all, name="reports", daemon=True)
-        if self.can_send:
-            self._thread.start()
-        else:
+        self.can_send = is_usable and self._start()
+        if not is_usable:
             _warn("there is no ping URL (https://host/ping/...); see pharos-run --help")
+
+    def _start(self) -> bool:
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            _warn(f"nothing is reported: {error}")
+            return False
+        return True
 
     def send(self, action: str, output: bytes = b"") -> None:
         """Queue a report and return at once. `action`: the end of the path, `/start` or `/` and the exit status."""

@@ -60,8 +60,12 @@ def test_a_worker_of_two_queues_is_busy_in_the_one_of_its_job(monkeypatch: pytes
 def test_short_jobs_are_not_reported_one_by_one() -> None:
     with scripted_server() as server:
         reports = WorkerReports(read_queue_monitors({"a": "1:k"}, server.url))
-        for number in range(2000):
+        number, ends_at = 0, time.monotonic() + 0.3
+        while time.monotonic() < ends_at:
+            number += 1
             reports.set_busy("w", ["a"], f"job {number}", "a")
+            # Lets the thread run that sends.
+            time.sleep(0.002)
             reports.set_idle("w", ["a"])
         reports.stop()
         sent = bodies(server, "1/workers")
