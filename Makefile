@@ -56,6 +56,7 @@ check: $(STAMP) ## Format, lint, types, layers, that each query is bound to an a
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file clients/python/pyproject.toml
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.tooling.check_account_scope
 	@if cargo clippy --version >/dev/null 2>&1; then cd accelerator && cargo fmt --check && \

@@ -1,0 +1,61 @@
+"""Since when jobs of Celery wait. Celery's messages do not say when they were sent: a header does."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+_HEADER = "pharos_sent_at"
+
+
+def mark_as_sent(headers: Any = None, **_: Any) -> None:
+    """Note the time in the headers of a message that is about to be sent."""
+    if isinstance(headers, dict):
+        headers[_HEADER] = time.time()
+
+
+def waits_since(headers: Mapping[str, Any]) -> float | None:
+    """Return when a job began to wait, in seconds since 1970: when it was sent, or later if it has an `eta`."""
+    sent = headers.get(_HEADER)
+    if not isinstance(sent, (int, float)):
+        return None
+    try:
+        eta = headers.get("eta")
+        return (
+            max(float(sent), datetime.fromisoformat(eta.replace("Z", "+00:00")).timestamp())
+            if eta
+            else float(sent)
+        )
+    except (AttributeError, ValueError):
+        return float(sent)
+
+
+def oldest_request(requests: Iterable[Any]) -> float | None:
+    """Return since when the first of these requests of a worker waits."""
+    known = [waits_since(request.request_dict) for request in requests]
+    return min((since for since in known if since is not None), default=None)
+
+
+def oldest_in_redis(connection: Any, name: str) -> float | None:
+    """Return since when the first job in a queue waits, None if it is unknown or the broker is not Redis.
+
+    Other brokers cannot show a message without giving it away.
+    """
+    if connection.transport.driver_type != "redis":
+        return None
+    channel = connection.default_channel
+    # A list for each priority; the oldest message is the last one.
+    lists = [name, *(f"{name}{channel.sep}{priority}" for priority in channel.priority_steps if priority)]
+    found = []
+    for key in lists:
+        text = channel.client.lindex(key, -1)
+        try:
+            since = waits_since(json.loads(text)["headers"]) if text else None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue
+        if since is not None:
+            found.append(since)
+    return min(found, default=None)
