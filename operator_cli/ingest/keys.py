@@ -117,12 +117,20 @@ def _show_list(
         [
             Column("ID", is_number=True),
             Column("Environment", wraps=False),
+            Column("For", is_optional=True),
             Column("State", wraps=False),
             Column("Created", wraps=False),
             Column("Expires", wraps=False, is_optional=True),
         ],
         [
-            (key["id"], each.path, key["state"], _minute(key["created_at"]), _minute(key["expires_at"]))
+            (
+                key["id"],
+                each.path,
+                key["name"],
+                key["state"],
+                _minute(key["created_at"]),
+                _minute(key["expires_at"]),
+            )
             for each, rows in keys
             for key in rows
         ],
