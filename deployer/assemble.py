@@ -19,10 +19,12 @@ from deployer.deployments.log import utc_now
 from deployer.deployments.run_deployment import DeployContext
 from deployer.drivers.interface import Handover, LastLive
 from deployer.drivers.local.driver import LocalDriver
+from deployer.drivers.local.layout import OUTPUTS
 from deployer.environments.desired_states import Hostnames, read_desired_states
 from deployer.identity import Identity
 from deployer.listeners.owners import ListenerOwners
 from deployer.metrics import DeployerMetrics
+from deployer.output_logs.ship_output import shipping_output
 from deployer.processes.confinement import Limits
 from deployer.processes.open_files import raise_open_file_limit
 from deployer.processes.operator_account import operator_groups
@@ -119,7 +121,8 @@ async def running_local_deployer(
         await proxy.serve(server)
         if traffic is not proxy:
             await _set_first_routes(traffic, routes)
-        async with running_deployer(deployer), _restoring_routes(traffic):
+        shipping = shipping_output(identity.folder / OUTPUTS, telemetry)
+        async with running_deployer(deployer), _restoring_routes(traffic), shipping:
             yield deployer
     finally:
         await driver.close(stops=stops)
