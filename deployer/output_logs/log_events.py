@@ -49,15 +49,20 @@ class Printed:
 
 
 def make_events(
-    lines: Sequence[bytes], printed: Printed, at_ms: int, left_out_lines: int = 0, left_out_bytes: int = 0
+    lines: Sequence[bytes],
+    printed: Printed,
+    at_ms: int,
+    left_out_lines: int = 0,
+    *,
+    is_estimate: bool = False,
 ) -> list[dict[str, Any]]:
     """Return a log event for each line that has text. `at_ms`: the time of the lines, in milliseconds since 1970.
 
-    If lines were left out before them, the first event says how many.
+    If lines were left out before them, the first event says how many, or about how many.
     """
     events = []
-    if left_out_lines or left_out_bytes:
-        title = describe_left_out(left_out_lines, left_out_bytes)
+    if left_out_lines:
+        title = describe_left_out(left_out_lines, is_estimate=is_estimate)
         events.append(
             _event(printed, at_ms, "warning", title)
             | {"attributes": printed.attributes() | {"pharos.left_out": True}}
@@ -69,15 +74,11 @@ def make_events(
     return events
 
 
-def describe_left_out(lines: int, uncounted_bytes: int) -> str:
+def describe_left_out(lines: int, *, is_estimate: bool) -> str:
     """Return the sentence about output that was not stored."""
-    parts = []
-    if lines:
-        parts.append(f"{lines:,} lines")
-    if uncounted_bytes:
-        parts.append(f"{uncounted_bytes:,} bytes")
+    number = f"about {lines:,}" if is_estimate else f"{lines:,}"
     return (
-        f"Pharos left out {' and '.join(parts)} of this output: the process printed more than is stored. `pharos logs "
+        f"Pharos left out {number} lines of this output: the process printed more than is stored. `pharos logs "
         "ENVIRONMENT` shows the newest lines."
     )
 

@@ -32,8 +32,8 @@ class Progress(msgspec.Struct, forbid_unknown_fields=True):
     """True if `position` is inside a line whose beginning was stored: the rest of the line is left out."""
     left_out_lines: int = 0
     """Lines left out since the last stored batch; the next batch reports them."""
-    left_out_bytes: int = 0
-    """Bytes left out since the last stored batch whose lines were not counted."""
+    is_estimate: bool = False
+    """True if some of them could not be counted."""
 
     def batch_id(self, name: str) -> str:
         """Return the ID of the batch at this position. `name`: unique among the outputs of the environment."""
@@ -45,7 +45,12 @@ class Progress(msgspec.Struct, forbid_unknown_fields=True):
         assert self.end is not None
         self.position, self.end = self.end, None
         self.is_in_line = self.ends_in_line
-        self.left_out_lines = self.left_out_bytes = 0
+        self.left_out_lines, self.is_estimate = 0, False
+
+    def leave_out(self, lines: int, *, is_estimate: bool) -> None:
+        """Note that lines are not stored."""
+        self.left_out_lines += lines
+        self.is_estimate = self.is_estimate or is_estimate
 
 
 def new_progress(position: int = 0) -> Progress:

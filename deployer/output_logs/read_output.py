@@ -17,6 +17,7 @@ _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _COUNTED_BYTES = 16 * 2**20
 _BLOCK = 256 * 1024
 _MAX_FILES = 5000
+_USUAL_LINE_BYTES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +140,17 @@ def _read_after_loss(path: Path, start: int, most_bytes: int, end: int) -> Piece
         return Piece(start, data, facts.st_mtime_ns // 10**6, end, start + len(data) >= end, False)
 
 
-def skip_lines(path: Path, start: int, target: int) -> tuple[int, int, int]:
-    """Return the first position of a line at or after `target`, the number of lines from `start` up to it, and the
-    bytes in which no lines were counted: too many, or gone."""
+def estimate_lines(size: int, sample: bytes = b"") -> int:
+    """Return how many lines so many bytes probably have, going by the lines of a sample."""
+    ends = sample.count(b"\n")
+    return max(1, round(size * ends / len(sample) if ends else size / _USUAL_LINE_BYTES))
+
+
+def skip_lines(path: Path, start: int, target: int) -> tuple[int, int, bool]:
+    """Return the first position of a line at or after `target`, the number of lines from `start` up to it, and whether
+    the number is an estimate: lines are gone, or too many to be counted."""
     position, lines, uncounted = start, 0, 0
+    sample = b""
     while position < target:
         if position - start >= _COUNTED_BYTES:
             uncounted += target - position
@@ -151,6 +159,7 @@ def skip_lines(path: Path, start: int, target: int) -> tuple[int, int, int]:
         piece = read_piece(path, position, min(_BLOCK, target - position))
         if piece is None or not piece.data:
             break
+        sample = piece.data
         uncounted += piece.start - position
         lines += piece.data.count(b"\n")
         position = piece.start + len(piece.data)
@@ -158,7 +167,9 @@ def skip_lines(path: Path, start: int, target: int) -> tuple[int, int, int]:
     if piece is not None and (line_end := piece.data.find(b"\n")) >= 0:
         uncounted += piece.start - position
         position, lines = piece.start + line_end + 1, lines + 1
-    return position, lines, uncounted
+    if uncounted:
+        lines += estimate_lines(uncounted, sample)
+    return position, lines, uncounted > 0
 
 
 @contextmanager

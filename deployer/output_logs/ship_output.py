@@ -24,6 +24,7 @@ from deployer.output_logs.read_output import (
     Cut,
     OutputFile,
     Piece,
+    estimate_lines,
     find_first_byte,
     list_changed,
     read_piece,
@@ -42,8 +43,12 @@ _BATCH_BYTES = 256 * 1024
 _BATCH_LINES = 500
 _OPEN_LINE_SECONDS = 5.0
 """A line without an end is stored once the file has not changed for this long."""
+# Beyond the account's budget, older lines are left out: if more than this waits, as after a long outage …
 _MAX_BACKLOG = 8 * 2**20
 _KEPT_BACKLOG = 2**20
+# … or if so much is printed within a pass that the budget will not catch up.
+_FLOOD_BYTES = 2**20
+_KEPT_FLOOD = 2**18
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
 _REQUEST_SECONDS = 60.0
@@ -70,6 +75,8 @@ class OutputShipper:
         self._due: dict[Path, OutputFile] = {}
         """Files that may have lines to store."""
         self._progress: dict[Path, Progress] = {}
+        self._ends: dict[Path, int] = {}
+        """The end of outputs at the last pass without budget."""
         self._keys: dict[str, ApplicationKey] = {}
         self._keys_read_at: dict[str, float] = {}
         self._wait_until: dict[int, float] = {}
@@ -99,6 +106,7 @@ class OutputShipper:
             self._due[file.path] = file
         for path in self._progress.keys() - self._seen.keys():
             del self._progress[path]
+            self._ends.pop(path, None)
             self._due.pop(path, None)
         if not self._due:
             return False
@@ -154,7 +162,7 @@ class OutputShipper:
             return True
         if piece is None or piece.start != progress.position:
             # The bytes of an interrupted batch are gone: it may have been stored or not.
-            progress.left_out_bytes += progress.end - progress.position
+            progress.leave_out(estimate_lines(progress.end - progress.position), is_estimate=True)
             progress.position, progress.end, progress.is_in_line = progress.end, None, False
             return True
         answer = await self._send(file, key, progress, piece)
@@ -168,11 +176,16 @@ class OutputShipper:
             self._due.pop(file.path, None)
             return False
         if allowed < 1:
-            if piece.end - progress.position > _MAX_BACKLOG:
+            backlog, printed = piece.end - progress.position, piece.end - self._ends.get(file.path, piece.end)
+            self._ends[file.path] = piece.end
+            if min(backlog, printed) > _FLOOD_BYTES:
+                await self._skip(file, progress, piece.end - _KEPT_FLOOD)
+            elif backlog > _MAX_BACKLOG:
                 await self._skip(file, progress, piece.end - _KEPT_BACKLOG)
             return False
         if piece.start != progress.position:
-            progress.left_out_bytes += piece.start - progress.position
+            lost = estimate_lines(piece.start - progress.position, piece.data)
+            progress.leave_out(lost, is_estimate=True)
             progress.position, progress.is_in_line = piece.start, False
         is_quiet = self._clock() - piece.written_ms / 1000 >= _OPEN_LINE_SECONDS
         taken = take_lines(
@@ -207,10 +220,11 @@ class OutputShipper:
             return await asyncio.to_thread(read_piece, file.path, progress.position, most_bytes)
 
     async def _skip(self, file: OutputFile, progress: Progress, target: int) -> None:
-        position, lines, uncounted = await asyncio.to_thread(skip_lines, file.path, progress.position, target)
+        position, lines, is_estimate = await asyncio.to_thread(
+            skip_lines, file.path, progress.position, target
+        )
         progress.position, progress.is_in_line = position, False
-        progress.left_out_lines += lines
-        progress.left_out_bytes += uncounted
+        progress.leave_out(lines, is_estimate=is_estimate)
         await asyncio.to_thread(write_progress, file.path, progress)
 
     async def _send(self, file: OutputFile, key: ApplicationKey, progress: Progress, piece: Piece) -> Answer:
@@ -224,7 +238,7 @@ class OutputShipper:
         service = name_service(key.project, file.process)
         printed = Printed(service, file.process, file.number, file.deployment_id)
         events = make_events(
-            taken.lines, printed, progress.at_ms, progress.left_out_lines, progress.left_out_bytes
+            taken.lines, printed, progress.at_ms, progress.left_out_lines, is_estimate=progress.is_estimate
         )
         if not events:
             return Answer("stored")
@@ -243,9 +257,9 @@ class OutputShipper:
         if answer.outcome == "refused":
             # A repetition would be refused as well.
             assert progress.end is not None
-            size = progress.end - progress.position
+            lost = progress.left_out_lines + estimate_lines(progress.end - progress.position)
             progress.finish_batch()
-            progress.left_out_bytes = size
+            progress.leave_out(lost, is_estimate=True)
             return True
         if answer.outcome == "key_refused":
             # The next deployment gets a new key.

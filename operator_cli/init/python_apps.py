@@ -12,6 +12,7 @@ _SETTINGS = re.compile(r"""DJANGO_SETTINGS_MODULE["'],\s*["']([\w.]+)["']""")
 _APP = re.compile(r"^(\w+)(?:\s*:\s*\w+)?\s*=\s*(?:\w+\.)?(Flask|FastAPI|Starlette|Quart)\(", re.MULTILINE)
 _FACTORY = re.compile(r"^def (create_app|make_app)\(", re.MULTILINE)
 _ROOT_ROUTE = re.compile(r"""@\w+\.(?:route|get)\(\s*["']/["']""")
+_DOCSTRING = re.compile(r'""".*?"""', re.DOTALL)
 _DJANGO_ROOT = re.compile(r"""\bpath\(\s*["']["']\s*,""")
 _DJANGO_ADMIN = re.compile(r"""\bpath\(\s*["']admin/["']\s*,""")
 _PROGRAMS = ("app.py", "main.py", "server.py", "run.py", "web.py")
@@ -110,7 +111,8 @@ def _find_django(files: SourceFiles, needs: str) -> Proposal | None:
 
 
 def _check_django_settings(files: SourceFiles, proposal: Proposal, settings: str, package: str) -> None:
-    urls = files.read(f"{package}/urls.py")
+    # A new project has examples of routes in a docstring.
+    urls = _DOCSTRING.sub("", files.read(f"{package}/urls.py"))
     proposal.health = files.find_health_path([f"{package}/urls.py"])
     if proposal.health is None and _DJANGO_ROOT.search(urls):
         proposal.health = "/"
@@ -120,7 +122,7 @@ def _check_django_settings(files: SourceFiles, proposal: Proposal, settings: str
         proposal.hints.append(
             "No health path was found: add a view that returns 200, and name it under health."
         )
-    if "sqlite3" in settings and "BASE_DIR" in settings and "HOME" not in settings:
+    if "sqlite3" in settings and "BASE_DIR" in settings and "home" not in settings.lower():
         proposal.hints.append(
             'SQLite needs a writable folder: set the NAME of the database to Path.home() / "db.sqlite3".'
         )

@@ -35,7 +35,7 @@ _CASES: dict[str, tuple[dict[str, str], str, list[str], list[str], dict[str, str
             "requirements.txt": "Django==5.2\n",
             "shop/settings.py": 'DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", '
             '"NAME": BASE_DIR / "db.sqlite3"}}\n',
-            "shop/urls.py": 'urlpatterns = [path("admin/", admin.site.urls)]\n',
+            "shop/urls.py": '"""\npath(\'\', views.home)\n"""\nurlpatterns = [path("admin/", admin.site.urls)]\n',
         },
         "Django",
         [_PIP],
