@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -139,14 +140,15 @@ def _write(target: Path, text: str) -> None:
 
 def _show_next(folder: Path, branch: str) -> None:
     slug = re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")[:40].strip("-") or "app"
-    is_repository = (folder / ".git").exists()
+    is_here = folder.resolve() == Path.cwd()
+    git = "git" if is_here else f"git -C {shlex.quote(str(folder))}"
+    path = '"$PWD"' if is_here else shlex.quote(str(folder.resolve()))
     steps = [
-        *([] if folder.resolve() == Path.cwd() else [f"cd {folder}"]),
-        *([] if is_repository else [f"git init --initial-branch={branch}"]),
-        'git add . && git commit -m "Describe how the application runs"',
+        *([] if (folder / ".git").exists() else [f"{git} init --initial-branch={branch}"]),
+        f'{git} add . && {git} commit -m "Describe how the application runs"',
         f"`pharos project create {slug}",
         f"`pharos environment create production --type production --project {slug}",
-        f'`pharos repository connect "$PWD" --branch {branch} --project {slug}',
+        f"`pharos repository connect {path} --branch {branch} --project {slug}",
         f"`pharos deploy {slug}/production",
     ]
     print(f"\n{FILE} is written. Next:")

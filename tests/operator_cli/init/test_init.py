@@ -312,7 +312,12 @@ def test_the_file_is_written_with_the_next_commands(
     assert _init(str(folder), "--yes") == 0
     printed = capsys.readouterr().out
     assert "Found: static site (index.html)." in printed
-    for command in ("git add .", "project create my-shop", "--branch trunk", "deploy my-shop/production"):
+    for command in (
+        "add . && git -C",
+        "project create my-shop",
+        "--branch trunk",
+        "deploy my-shop/production",
+    ):
         assert command in printed
     assert "git init" not in printed
     written = (folder / "pharos.yaml").read_text()
