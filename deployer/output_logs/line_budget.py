@@ -19,15 +19,22 @@ class LineBudget:
 
     def available(self, account_id: int, ingest_rate: float) -> int:
         """Return how many lines of the account may be sent now."""
-        rate = max(_LEAST_RATE, ingest_rate * SHARE)
-        most = rate * _BURST_SECONDS
+        rate, most = _rate(ingest_rate), self.most(ingest_rate)
         now = self._clock()
         left, at = self._buckets.get(account_id, (most, now))
         left = min(most, left + (now - at) * rate)
         self._buckets[account_id] = (left, now)
         return int(left)
 
+    def most(self, ingest_rate: float) -> int:
+        """Return how many lines an account may send at once."""
+        return int(_rate(ingest_rate) * _BURST_SECONDS)
+
     def take(self, account_id: int, lines: int) -> None:
         """Count lines that are sent. Call `available` before."""
         left, at = self._buckets[account_id]
         self._buckets[account_id] = (left - lines, at)
+
+
+def _rate(ingest_rate: float) -> float:
+    return max(_LEAST_RATE, ingest_rate * SHARE)

@@ -15,7 +15,7 @@ from deployer.write_atomically import write_atomically
 _MAX_BYTES = 4096
 
 
-class Progress(msgspec.Struct, forbid_unknown_fields=True):
+class Progress(msgspec.Struct):
     """The state of one output file."""
 
     epoch: str

@@ -175,7 +175,17 @@ class OutputShipper:
         if piece is None:
             self._due.pop(file.path, None)
             return False
-        if allowed < 1:
+        is_quiet = self._clock() - piece.written_ms / 1000 >= _OPEN_LINE_SECONDS
+        is_lost = piece.start != progress.position
+        taken = take_lines(
+            piece.data,
+            min(_BATCH_LINES, self._budget.most(key.ingest_rate)),
+            is_in_line=progress.is_in_line and not is_lost,
+            is_full=len(piece.data) == _BATCH_BYTES,
+            is_ended=piece.is_last and (is_quiet or piece.is_rotated),
+        )
+        # Whole batches only: each second's budget would otherwise become hundreds of small ones.
+        if len(taken.lines) > allowed:
             backlog, printed = piece.end - progress.position, piece.end - self._ends.get(file.path, piece.end)
             self._ends[file.path] = piece.end
             if min(backlog, printed) > _FLOOD_BYTES:
@@ -183,18 +193,10 @@ class OutputShipper:
             elif backlog > _MAX_BACKLOG:
                 await self._skip(file, progress, piece.end - _KEPT_BACKLOG)
             return False
-        if piece.start != progress.position:
+        if is_lost:
             lost = estimate_lines(piece.start - progress.position, piece.data)
             progress.leave_out(lost, is_estimate=True)
             progress.position, progress.is_in_line = piece.start, False
-        is_quiet = self._clock() - piece.written_ms / 1000 >= _OPEN_LINE_SECONDS
-        taken = take_lines(
-            piece.data,
-            min(_BATCH_LINES, allowed),
-            is_in_line=progress.is_in_line,
-            is_full=len(piece.data) == _BATCH_BYTES,
-            is_ended=piece.is_last and (is_quiet or piece.is_rotated),
-        )
         if taken.size == 0:
             if piece.is_last and not piece.data:
                 # Nothing is left: write down that the last batch is stored, and wait for a change.
@@ -252,6 +254,9 @@ class OutputShipper:
             self._failures.pop(key.account_id, None)
             self._reason = None
             progress.finish_batch()
+            # The others come first: one output must not take the whole budget of the account.
+            if file.path in self._due:
+                self._due[file.path] = self._due.pop(file.path)
             return True
         self._warn(answer.reason)
         if answer.outcome == "refused":

@@ -233,6 +233,18 @@ async def test_a_flood_that_goes_on_is_skipped_at_once(
         assert any(title.startswith("Pharos left out about ") for title in world.titles)
 
 
+async def test_a_flood_leaves_the_budget_of_the_account_to_other_outputs(tmp_path: Path) -> None:
+    async with _world(tmp_path, rate=50) as world:
+        for name in ("a", "b", "c"):
+            (world.path.parent / f"{name}.1.log").write_text("".join(f"{name} {n}\n" for n in range(5_000)))
+        for _ in range(60):
+            await world.shipper.ship_once()
+            world.now += 1
+        stored = [title.split()[0] for title in world.titles]
+        assert len(stored) <= 100 + 60 * 10
+        assert all(stored.count(name) >= 200 for name in ("a", "b", "c")), stored
+
+
 async def test_a_line_without_an_end_is_cut(tmp_path: Path) -> None:
     async with _world(tmp_path) as world:
         world.print(b"x" * 700_000 + b"\nnext\n")
