@@ -45,7 +45,6 @@ async def find_application_keys(
 ) -> dict[str, ApplicationKey]:
     """Return the newest live key of each of these environments, by public ID; environments without one are left out,
     and so are keys that `keys` do not open."""
-    # Account scope: a deployer runs the environments of all accounts.
     query = (
         select(IngestKey.sealing_key_id, IngestKey.sealed, Environment, Project.slug, Account)
         .join(Environment, Environment.id == IngestKey.environment_id)
