@@ -5,13 +5,19 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from sqlalchemy import or_, select
+
 from control_domain.database.engine import Sessions
 from control_domain.projects.application_keys import (
     ApplicationKey,
     ensure_application_key,
     find_application_keys,
 )
-from control_domain.sealing import SealingKeys
+from control_domain.sealing import CannotOpen, SealingKeys
+from control_domain.tables.deployments import Deployment, Release
+from control_domain.tables.projects import Environment
+from control_domain.tables.variables import VariableSet
+from control_domain.variables.versions import open_variables
 from deployer.shield import shielded
 from deployer.telemetry_variables import TelemetryVariables
 from pipeline_contracts.errors import StorageUnavailable
@@ -64,6 +70,33 @@ class ApplicationTelemetry:
         """Return the live keys of these environments by public ID; creates none. Raises database errors."""
         async with self.sessions() as session:
             return await find_application_keys(session, self.keys, environment_ids, self.now())
+
+    @shielded
+    async def read_values(self, environment_id: str, deployment_id: int) -> list[str]:
+        """Return the values of the variables that the processes of a deployment have. Raises database errors, and
+        `CannotOpen`, also if its release is not known."""
+        query = (
+            select(VariableSet)
+            .select_from(Release)
+            .outerjoin(VariableSet, VariableSet.id == Release.variables_id)
+            .join(
+                Deployment,
+                or_(
+                    Release.deployment_id == Deployment.id,
+                    Release.deployment_id == Deployment.rolled_back_to_id,
+                ),
+            )
+            .join(Environment, Environment.id == Deployment.environment_id)
+            .where(
+                Environment.public_id == environment_id,
+                Deployment.id == deployment_id,
+            )
+        )
+        async with self.sessions() as session:
+            found = (await session.execute(query)).scalars().all()
+        if not found:
+            raise CannotOpen(f"The release of deployment {deployment_id} is not known.")
+        return [value for each in found for value in open_variables(self.keys, each, environment_id).values()]
 
 
 def choose_telemetry_url(settings: Settings, local_edge: str | None) -> str | None:

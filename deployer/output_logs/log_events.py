@@ -10,6 +10,7 @@ import msgspec
 
 from deployer.log_lines.control_characters import remove_controls
 from deployer.log_lines.lines import MAX_LINE_CHARACTERS, TRUNCATION_NOTE
+from deployer.log_lines.masking import Mask
 from pipeline_contracts.times import format_epoch_ms, from_epoch_ms
 
 _MAX_ATTRIBUTES = 32
@@ -51,13 +52,16 @@ class Printed:
 def make_events(
     lines: Sequence[bytes],
     printed: Printed,
+    mask: Mask,
     at_ms: int,
-    left_out_lines: int = 0,
     *,
+    left_out_lines: int = 0,
     is_estimate: bool = False,
+    is_unfinished: bool = False,
 ) -> list[dict[str, Any]]:
     """Return a log event for each line that has text. `at_ms`: the time of the lines, in milliseconds since 1970.
 
+    `mask` hides the values of variables. `is_unfinished`: the end of the last line is not known, and may begin a value.
     If lines were left out before them, the first event says how many, or about how many.
     """
     events = []
@@ -67,8 +71,8 @@ def make_events(
             _event(printed, at_ms, "warning", title)
             | {"attributes": printed.attributes() | {"pharos.left_out": True}}
         )
-    for line in lines:
-        text = clean_line(line)
+    for number, line in enumerate(lines, 1):
+        text = mask.hide(clean_line(line), unfinished=is_unfinished and number == len(lines))
         if text:
             events.append(_read_json(text, printed, at_ms) or _event(printed, at_ms, "info", cut_text(text)))
     return events

@@ -15,8 +15,10 @@ import aiohttp
 from sqlalchemy.exc import SQLAlchemyError
 
 from control_domain.projects.application_keys import ApplicationKey
+from control_domain.sealing import CannotOpen
 from deployer.application_telemetry import ApplicationTelemetry
 from deployer.describe_failure import describe_database_error
+from deployer.output_logs.deployment_masks import DeploymentMasks
 from deployer.output_logs.line_budget import LineBudget
 from deployer.output_logs.log_events import Printed, make_events
 from deployer.output_logs.progress import Progress, new_progress, read_progress, write_progress
@@ -41,8 +43,6 @@ _POLL_SECONDS = 1.0
 _KEYS_SECONDS = 30.0
 _BATCH_BYTES = 256 * 1024
 _BATCH_LINES = 500
-_OPEN_LINE_SECONDS = 5.0
-"""A line without an end is stored once the file has not changed for this long."""
 # Beyond the account's budget, older lines are left out: if more than this waits, as after a long outage …
 _MAX_BACKLOG = 8 * 2**20
 _KEPT_BACKLOG = 2**20
@@ -75,6 +75,7 @@ class OutputShipper:
         self._due: dict[Path, OutputFile] = {}
         """Files that may have lines to store."""
         self._progress: dict[Path, Progress] = {}
+        self._masks = DeploymentMasks(telemetry.read_values)
         self._ends: dict[Path, int] = {}
         """The end of outputs at the last pass without budget."""
         self._keys: dict[str, ApplicationKey] = {}
@@ -124,6 +125,8 @@ class OutputShipper:
         except FileNotFoundError:
             # The deployment's output was removed meanwhile.
             self._due.pop(file.path, None)
+        except CannotOpen as error:
+            self._warn(str(error))
         except OSError as error:
             self._warn(f"{file.path} cannot be used: {error.strerror}")
         return False
@@ -175,14 +178,13 @@ class OutputShipper:
         if piece is None:
             self._due.pop(file.path, None)
             return False
-        is_quiet = self._clock() - piece.written_ms / 1000 >= _OPEN_LINE_SECONDS
         is_lost = piece.start != progress.position
         taken = take_lines(
             piece.data,
             min(_BATCH_LINES, self._budget.most(key.ingest_rate)),
             is_in_line=progress.is_in_line and not is_lost,
             is_full=len(piece.data) == _BATCH_BYTES,
-            is_ended=piece.is_last and (is_quiet or piece.is_rotated),
+            is_ended=piece.is_last and piece.is_rotated,
         )
         # Whole batches only: each second's budget would otherwise become hundreds of small ones.
         if len(taken.lines) > allowed:
@@ -198,8 +200,8 @@ class OutputShipper:
             progress.leave_out(lost, is_estimate=True)
             progress.position, progress.is_in_line = piece.start, False
         if taken.size == 0:
-            if piece.is_last and not piece.data:
-                # Nothing is left: write down that the last batch is stored, and wait for a change.
+            if piece.is_last:
+                # No whole line is left: write down that the last batch is stored, and wait for a change.
                 await asyncio.to_thread(write_progress, file.path, progress)
                 self._due.pop(file.path, None)
             return False
@@ -239,8 +241,17 @@ class OutputShipper:
         )
         service = name_service(key.project, file.process)
         printed = Printed(service, file.process, file.number, file.deployment_id)
-        events = make_events(
-            taken.lines, printed, progress.at_ms, progress.left_out_lines, is_estimate=progress.is_estimate
+        mask = await self._masks.find(file.environment_id, file.deployment_id)
+        # In a thread: long lines take a while to search.
+        events = await asyncio.to_thread(
+            make_events,
+            taken.lines,
+            printed,
+            mask,
+            progress.at_ms,
+            left_out_lines=progress.left_out_lines,
+            is_estimate=progress.is_estimate,
+            is_unfinished=progress.ends_in_line,
         )
         if not events:
             return Answer("stored")

@@ -17,14 +17,15 @@ def take_lines(data: bytes, most_lines: int, *, is_in_line: bool, is_full: bool,
     """Return up to `most_lines` lines from the beginning of `data`.
 
     `is_in_line`: the data begin inside a line that was stored in part, whose rest is left out. `is_full`: more data
-    follow, so a line without an end is too long. `is_ended`: no data follow for now, so that a line without an end is
-    taken as it is.
+    follow, so a line without an end is too long. `is_ended`: the file ends here, and a line without an end goes on in
+    another one. In both cases the rest of the line is left out: it could be the end of a secret, which nobody would
+    recognize.
     """
     begin = 0
     if is_in_line:
         begin = data.find(b"\n") + 1
         if begin == 0:
-            return Taken([], len(data), not is_ended)
+            return Taken([], len(data), True)
     lines: list[bytes] = []
     while len(lines) < most_lines:
         end = data.find(b"\n", begin)
@@ -37,5 +38,5 @@ def take_lines(data: bytes, most_lines: int, *, is_in_line: bool, is_full: bool,
         is_too_long = is_full and begin == 0
         if is_too_long or is_ended:
             lines.append(data[begin:])
-            return Taken(lines, len(data), is_too_long)
+            return Taken(lines, len(data), True)
     return Taken(lines, begin, False)

@@ -11,8 +11,10 @@ from sqlalchemy import select
 from control_domain.key_rotation import reseal
 from control_domain.projects.application_keys import ApplicationKey
 from control_domain.published_keys import ChangedKeys, publish_changes, publish_new_keys
-from control_domain.sealing import SealingKeys
+from control_domain.sealing import CannotOpen, SealingKeys
+from control_domain.tables.deployments import Release
 from control_domain.tables.projects import IngestKey
+from control_domain.tables.variables import VariableSet
 from deployer.application_telemetry import ApplicationTelemetry, choose_telemetry_url
 from deployer.deployments.log import utc_now
 from deployer.telemetry_variables import TelemetryVariables
@@ -21,6 +23,7 @@ from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.settings import BadSettings, Settings
 from storage_backends.key_directory.in_process import InProcessKeyDirectory
 from tests.support.deploy_platform import Platform
+from tests.support.serve_control import VARIABLE_KEYS
 
 _NAME = "shop/production"
 _KEY = ApplicationKey("phr_ing_x", "env_a", "pre prod", "shop,1", 1, 100.0)
@@ -143,6 +146,28 @@ async def test_the_key_is_sealed_again_and_replaced_if_its_sealing_key_is_lost(p
     assert await telemetry(_NEW).open(environment.public_id) == first
     replaced = await telemetry(_OLD).open(environment.public_id)
     assert replaced is not None and replaced.key.secret != first.key.secret
+
+
+async def test_the_values_of_a_deployment_are_found(platform: Platform) -> None:
+    environment = platform.acme.environment(_NAME)
+    telemetry = ApplicationTelemetry(platform.sessions, VARIABLE_KEYS, utc_now, "http://edge")
+    path = f"/v1/environments/{environment.public_id}/variables"
+    assert (await platform.call("PUT", path, {"variables": "PASSWORD=hunter2hunter2\n"})).status == 200
+    async with platform.sessions() as session, session.begin():
+        newest = select(VariableSet).where(VariableSet.environment_id == environment.id)
+        variables = (await session.execute(newest.order_by(VariableSet.version.desc()))).scalars().first()
+        deployment = platform.acme.deployments["production"]
+        release = (
+            await session.execute(select(Release).where(Release.deployment_id == deployment.id))
+        ).scalar_one()
+        assert variables is not None
+        release.variables_id = variables.id
+    assert await telemetry.read_values(environment.public_id, deployment.id) == ["hunter2hunter2"]
+    # Not with the environment of somebody else; then nothing is stored, rather than secrets.
+    other = platform.other.environment(_NAME).public_id
+    for place in ((other, deployment.id), (environment.public_id, 10**6)):
+        with pytest.raises(CannotOpen):
+            await telemetry.read_values(*place)
 
 
 async def test_a_control_plane_publishes_keys_that_a_deployer_made(platform: Platform) -> None:

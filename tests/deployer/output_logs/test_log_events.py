@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from deployer.log_lines.masking import Mask
 from deployer.output_logs.log_events import Printed, make_events
 from deployer.output_logs.take_lines import Taken, take_lines
 
@@ -39,27 +40,38 @@ _PRINTED = Printed("shop", "web", 1, 7)
     ],
 )  # fmt: skip
 def test_a_line(line: bytes, expected: dict[str, Any]) -> None:
-    [event] = make_events([line], _PRINTED, _AT)
+    [event] = make_events([line], _PRINTED, Mask([]), _AT)
     flat = {**event["attributes"], **event}
     assert {name: flat[name] for name in expected} == expected
 
 
+def test_values_of_variables_are_hidden() -> None:
+    lines = [
+        b"connects with hunter2hunter2",
+        b'{"msg":"uses hunter2hunter2","dsn":"x:hunter2hunter2@y"}',
+        b"hunter2hu",
+    ]
+    events = make_events(lines, _PRINTED, Mask(["hunter2hunter2"]), _AT, is_unfinished=True)
+    assert [event["title"] for event in events] == ["connects with •••", "uses •••", "•••"]
+    assert events[1]["attributes"]["dsn"] == "x:•••@y"
+
+
 def test_empty_lines_are_left_out() -> None:
-    assert make_events([b"", b"  ", b"\x1b[0m", b"\r"], _PRINTED, _AT) == []
+    assert make_events([b"", b"  ", b"\x1b[0m", b"\r"], _PRINTED, Mask([]), _AT) == []
 
 
 @pytest.mark.parametrize(
     ("data", "most", "flags", "expected"),
     [
         (b"a\nb\nc", 9, "", Taken([b"a", b"b"], 4, False)),
-        (b"a\nb\nc", 9, "ended", Taken([b"a", b"b", b"c"], 5, False)),
+        (b"a\nb\nc", 9, "ended", Taken([b"a", b"b", b"c"], 5, True)),
         (b"a\nb\nc", 1, "ended", Taken([b"a"], 2, False)),
         (b"abc", 9, "", Taken([], 0, False)),
         (b"abc", 9, "full", Taken([b"abc"], 3, True)),
         (b"a\nbc", 9, "full", Taken([b"a"], 2, False)),
         (b"rest\na\n", 9, "in", Taken([b"a"], 7, False)),
         (b"rest", 9, "in", Taken([], 4, True)),
-        (b"rest", 9, "in ended", Taken([], 4, False)),
+        (b"rest", 9, "in ended", Taken([], 4, True)),
         (b"", 9, "ended", Taken([], 0, False)),
     ],
 )
