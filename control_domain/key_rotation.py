@@ -15,20 +15,21 @@ from control_domain.configurations.sealed_actions import (
     seal_actions,
 )
 from control_domain.monitors.operations import ping_key_owner
+from control_domain.projects.application_keys import application_key_owner
 from control_domain.repositories.webhook_secrets import secret_owner
 from control_domain.sealing import Sealed, SealingKeys
 from control_domain.sign_in.second_factor import second_factor_owner
 from control_domain.tables.configuration import ConfigurationRun, Review, RunStep
 from control_domain.tables.monitors import MonitorKey
 from control_domain.tables.notifications import NotificationChannel
-from control_domain.tables.projects import Environment, Project
+from control_domain.tables.projects import Environment, IngestKey, Project
 from control_domain.tables.sign_in import SecondFactor
 from control_domain.tables.variables import VariableChange, VariableSet
 from control_domain.tables.webhooks import SealedWebhookSecret
 
 _Variables = type[VariableSet] | type[VariableChange]
 # Their column is `sealing_key_id`.
-_NamedInFull = type[MonitorKey] | type[NotificationChannel]
+_NamedInFull = type[MonitorKey] | type[NotificationChannel] | type[IngestKey]
 _OneEach = type[SealedWebhookSecret] | type[SecondFactor]
 _Table = (
     _Variables | type[SecondFactor] | type[Review] | type[RunStep] | type[SealedWebhookSecret] | _NamedInFull
@@ -40,6 +41,7 @@ _TABLES: Sequence[_Table] = (
     RunStep,
     SealedWebhookSecret,
     MonitorKey,
+    IngestKey,
     NotificationChannel,
     SecondFactor,
 )
@@ -55,7 +57,8 @@ class Resealed:
 
 async def reseal(session: AsyncSession, keys: SealingKeys, limit: int) -> Resealed:
     """Seal up to `limit` rows of each table again with the current key: variables, changes of variables, reviews and
-    steps of configurations, secrets of webhooks, ping keys, secrets of notification channels, and second factors.
+    steps of configurations, secrets of webhooks, ping keys, keys of applications, secrets of notification channels, and
+    second factors.
 
     The older key is needed until no rows are left. Raises `CannotOpen` for a row whose key is missing.
     """
@@ -67,6 +70,7 @@ async def reseal(session: AsyncSession, keys: SealingKeys, limit: int) -> Reseal
         await reseal_reviews(session, keys, limit),
         await _reseal_secrets(session, keys, limit),
         await _reseal_ping_keys(session, keys, limit),
+        await _reseal_application_keys(session, keys, limit),
         await _reseal_channels(session, keys, limit),
         await _reseal_second_factors(session, keys, limit),
     ]
@@ -84,7 +88,7 @@ def _is_stale(table: _Table, keys: SealingKeys) -> ColumnElement[bool]:
 def _key_id_of(table: Any) -> InstrumentedAttribute[str]:
     """Return the column with the ID of the key that sealed the row."""
     column: InstrumentedAttribute[str] = (
-        table.sealing_key_id if table in (MonitorKey, NotificationChannel) else table.key_id
+        table.sealing_key_id if table in (MonitorKey, NotificationChannel, IngestKey) else table.key_id
     )
     return column
 
@@ -101,6 +105,15 @@ async def _reseal_ping_keys(session: AsyncSession, keys: SealingKeys, limit: int
     query = select(table.id, table.sealing_key_id, table.sealed, table.heartbeat_id)
     found = await session.execute(query.where(_is_stale(table, keys)).order_by(table.id).limit(limit))
     rows = [(*row[:3], ping_key_owner(row[3])) for row in found]
+    return await _reseal(session, keys, table, table.id, rows)
+
+
+async def _reseal_application_keys(session: AsyncSession, keys: SealingKeys, limit: int) -> int:
+    table = IngestKey
+    owner = select(Environment.public_id).where(Environment.id == table.environment_id).scalar_subquery()
+    query = select(table.id, table.sealing_key_id, table.sealed, owner)
+    found = await session.execute(query.where(_is_stale(table, keys)).order_by(table.id).limit(limit))
+    rows = [(*row[:3], application_key_owner(row[3])) for row in found]
     return await _reseal(session, keys, table, table.id, rows)
 
 

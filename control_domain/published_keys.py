@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from msgspec import Struct, field
+from sqlalchemy import func, select
 
 from control_domain.database.engine import Sessions
 from control_domain.monitors.environment_ping_keys import live_environment_ping_keys
@@ -11,6 +12,7 @@ from control_domain.monitors.names import live_heartbeat_names
 from control_domain.monitors.operations import live_monitor_keys
 from control_domain.projects.operations import live_ingest_keys
 from control_domain.sites.operations import live_sites
+from control_domain.tables.projects import IngestKey
 from pipeline_contracts.heartbeat_names import digest_heartbeat_name
 from storage_backends.key_directory.interface import KeyDirectory, KeyEntry, ReadEntries
 
@@ -79,6 +81,24 @@ async def publish_keys(sessions: Sessions, directory: KeyDirectory, now: datetim
     Raises `StorageUnavailable` and what the database raises.
     """
     return await directory.publish_all(lambda: _read_entries(sessions, now))
+
+
+async def publish_new_keys(
+    sessions: Sessions, directory: KeyDirectory, newest: int | None, now: datetime
+) -> int:
+    """Publish the ingest keys with IDs above `newest`, and return the highest ID. With `newest` None, publish none.
+
+    A deployer creates keys but has no key directory. Raises `StorageUnavailable` and what the database raises.
+    """
+    # Account scope: the edges need the keys of every account.
+    async with sessions() as session:
+        highest = (await session.execute(select(func.max(IngestKey.id)))).scalar_one() or 0
+        if newest is None or highest <= newest:
+            return highest
+        query = select(IngestKey.digest).where(IngestKey.id > newest, IngestKey.id <= highest)
+        digests = list((await session.execute(query)).scalars())
+    await publish_changes(sessions, directory, ChangedKeys(keys=digests), now)
+    return highest
 
 
 async def _read_entries(sessions: Sessions, now: datetime, account_id: int | None = None) -> list[KeyEntry]:

@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from control_domain.database.engine import Sessions
 from control_domain.database.run_periodically import Throttle, run_periodically
-from control_domain.published_keys import publish_keys
+from control_domain.published_keys import publish_keys, publish_new_keys
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.metric_names import MetricName
 from storage_backends.key_directory.interface import KeyDirectory
@@ -48,13 +48,16 @@ async def publish_keys_periodically(
 ) -> None:
     """Publish all keys now, whenever the directory has lost them, and each `repeat_seconds`, until `stop` is set.
 
-    Checks the directory every `every` seconds. The repetition covers changes that another process could not publish
-    while this process could reach the directory. Outages of either engine are logged once. `age` is reset after
-    each publication.
+    Checks the directory every `every` seconds, and publishes keys that a deployer created since. The repetition covers
+    changes that another process could not publish while this process could reach the directory. Outages of either
+    engine are logged once. `age` is reset after each publication of all keys.
     """
     repeat = Throttle(repeat_seconds)
+    newest: int | None = None
 
     async def publish() -> None:
+        nonlocal newest
+        newest = await publish_new_keys(sessions, directory, newest, datetime.now(UTC))
         if repeat.is_due() or not await directory.is_complete():
             count = await publish_keys(sessions, directory, datetime.now(UTC))
             repeat.done()

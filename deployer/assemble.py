@@ -12,15 +12,19 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from control_domain.database.engine import Sessions
 from control_domain.sealing import SealingKeys
+from deployer.application_telemetry import ApplicationTelemetry, PublishKey, choose_telemetry_url
 from deployer.database_guard import DatabaseGuard, list_live
 from deployer.database_memory import DatabaseRefused
+from deployer.deployments.log import utc_now
 from deployer.deployments.run_deployment import DeployContext
 from deployer.drivers.interface import Handover, LastLive
 from deployer.drivers.local.driver import LocalDriver
+from deployer.drivers.local.layout import OUTPUTS
 from deployer.environments.desired_states import Hostnames, read_desired_states
 from deployer.identity import Identity
 from deployer.listeners.owners import ListenerOwners
 from deployer.metrics import DeployerMetrics
+from deployer.output_logs.ship_output import shipping_output
 from deployer.processes.confinement import Limits
 from deployer.processes.open_files import raise_open_file_limit
 from deployer.processes.operator_account import operator_groups
@@ -50,12 +54,24 @@ async def running_local_deployer(
     registry: CollectorRegistry,
     hidden: tuple[Path, ...],
     stops: bool,
+    local_edge: str | None = None,
+    publish_key: PublishKey | None = None,
 ) -> AsyncIterator[Deployer]:
     """Run a deployer of this machine; `server` is the bound socket of its proxy.
 
     `hidden`: folders that no application may see. `stops`: end the applications at the end; otherwise the next process
-    of this deployer takes them over. Raises `BadSettings`.
+    of this deployer takes them over. `local_edge`: the URL of the edge in this process. `publish_key`: see
+    `ApplicationTelemetry`. Raises `BadSettings`.
     """
+    url = choose_telemetry_url(settings, local_edge)
+    if url is None:
+        logger.warning(
+            "applications get no variables for telemetry, and their output is not stored as logs: set "
+            "PHAROS_DEPLOY_TELEMETRY_URL or PHAROS_PUBLIC_URL to the URL of the edge"
+        )
+    telemetry = ApplicationTelemetry(
+        sessions, keys, utc_now, url, is_protobuf=settings.otlp_protobuf, publish=publish_key
+    )
     raise_open_file_limit()
     deployer: Deployer
     gateways = parse_trusted_proxies(settings.trusted_proxies)
@@ -94,7 +110,7 @@ async def running_local_deployer(
     metrics = DeployerMetrics()
     registry.register(metrics)
     builds = asyncio.Semaphore(settings.deploy_builds)
-    context = DeployContext(sessions, keys, driver, builds, settings.deploy_log_bytes, metrics)
+    context = DeployContext(sessions, keys, driver, builds, settings.deploy_log_bytes, metrics, telemetry)
     names = Hostnames(settings.deploy_domain, settings.deploy_port or port)
     guard = DatabaseGuard(sessions, identity.folder, driver.read_traces)
     deployer = Deployer(context, identity, names, guard, releases_leases=stops)
@@ -105,7 +121,8 @@ async def running_local_deployer(
         await proxy.serve(server)
         if traffic is not proxy:
             await _set_first_routes(traffic, routes)
-        async with running_deployer(deployer), _restoring_routes(traffic):
+        shipping = shipping_output(identity.folder / OUTPUTS, telemetry)
+        async with running_deployer(deployer), _restoring_routes(traffic), shipping:
             yield deployer
     finally:
         await driver.close(stops=stops)

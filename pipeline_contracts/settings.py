@@ -299,6 +299,10 @@ class Settings:
     deploy_folder: str | None = _setting(
         None, "Folder of `pharos deployer` for builds and running releases (`pharos up` has its own)"
     )
+    deploy_telemetry_url: str | None = _setting(
+        None,
+        "URL at which deployed applications reach the edge, without /api (`pharos up`: its own; PHAROS_PUBLIC_URL)",
+    )
     deploy_builds: int = _setting(2, "Maximum builds at once", minimum=1)
     deploy_log_bytes: int = _setting(
         10 * 2**20, "Longest log of a deployment; a deployment that prints more fails", minimum=65536

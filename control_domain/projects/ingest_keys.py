@@ -26,6 +26,12 @@ class IngestKeyDocument(TypedDict):
 
     id: int
     environment_id: str
+    name: Annotated[
+        str | None,
+        Meta(
+            description="What the key is for, for a key that Pharos made; null for a key that a person created."
+        ),
+    ]
     state: KeyState
     created_at: str
     expires_at: str | None
@@ -42,6 +48,7 @@ def describe_ingest_key(key: IngestKey, environment_id: str, now: datetime) -> I
     return {
         "id": key.id,
         "environment_id": environment_id,
+        "name": key.name,
         "state": get_key_state(key, now),
         "created_at": format_time(key.created_at),
         "expires_at": format_optional_time(key.expires_at),
@@ -103,7 +110,7 @@ async def revoke_ingest_key(
     revoked = await session.execute(
         update(IngestKey)
         .where(is_key, IngestKey.revoked_at.is_(None))
-        .values(revoked_at=now)
+        .values(revoked_at=now, sealed=None, sealing_key_id=None)
         .returning(IngestKey.id)
         .execution_options(synchronize_session=False)
     )

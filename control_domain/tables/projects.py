@@ -98,7 +98,11 @@ class EnvironmentPingKey(Base):
 
 
 class IngestKey(Base):
-    """A key for ingest into one environment: the digest of its secret and its lifetime."""
+    """A key for ingest into one environment: the digest of its secret and its lifetime.
+
+    The deployer gives one key of each environment to the deployed application, so the secret of that key is stored
+    sealed. `sealed` is None for every other key, and once the key is revoked.
+    """
 
     __tablename__ = "ingest_keys"
     __table_args__ = {"sqlite_autoincrement": True}
@@ -109,3 +113,7 @@ class IngestKey(Base):
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    name: Mapped[str | None] = mapped_column(String(100))
+    """What the key is for; None for a key that a person created."""
+    sealing_key_id: Mapped[str | None] = mapped_column(String(8))
+    sealed: Mapped[bytes | None] = mapped_column(LargeBinary)

@@ -16,6 +16,7 @@ from control_domain.sealing import SealingKeys
 from control_domain.tables.deployments import Release
 from control_domain.workflows.document import WorkflowDocument, from_json
 from control_domain.workflows.read_workflow import read_workflow
+from deployer.application_telemetry import ApplicationTelemetry
 from deployer.checkout.failures import CheckOutFailed
 from deployer.checkout.resolve_ref import resolve_ref
 from deployer.deployments.begin_attempt import begin_attempt
@@ -35,6 +36,7 @@ from deployer.leases import Lease, LeaseLost
 from deployer.log_lines.masking import Mask
 from deployer.metrics import DeployerMetrics
 from deployer.shield import end_tasks
+from deployer.telemetry_variables import TelemetryVariables
 from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep, ForbiddenTransition
 
 logger = logging.getLogger(__name__)
@@ -56,6 +58,7 @@ class DeployContext:
     """Limits the number of simultaneous builds."""
     max_log_bytes: int
     metrics: DeployerMetrics
+    telemetry: ApplicationTelemetry
 
 
 async def run_deployment(
@@ -79,14 +82,18 @@ async def run_deployment(
     if job is None:
         return
     # In a thread: with as many variables as allowed this takes half a second.
-    mask = await asyncio.to_thread(Mask, job.variables.values())
+    telemetry = await context.telemetry.open(tenancy.public_id)
+    secrets = [] if telemetry is None else [telemetry.key.secret]
+    mask = await asyncio.to_thread(Mask, [*job.variables.values(), *secrets])
     record = DeploymentRecord(context.sessions, lease, deployment_id)
     log = DeploymentLog(
         context.sessions, lease, deployment_id, mask, context.max_log_bytes, record.begin_step
     )
     try:
         async with log.flushing():
-            await _DeploymentRun(context, lease, tenancy, job, log, record).run(canceled, switch_lock)
+            await _DeploymentRun(context, lease, tenancy, job, telemetry, log, record).run(
+                canceled, switch_lock
+            )
         context.metrics.finished["succeeded"] += 1
     except ForbiddenTransition as error:
         # Canceled meanwhile: the cancellation has written its line.
@@ -125,6 +132,7 @@ class _DeploymentRun:
         lease: Lease,
         tenancy: Tenancy,
         job: Job,
+        telemetry: TelemetryVariables | None,
         log: DeploymentLog,
         record: DeploymentRecord,
     ) -> None:
@@ -133,6 +141,7 @@ class _DeploymentRun:
         self._driver = context.driver
         self._tenancy = tenancy
         self._job = job
+        self._telemetry = telemetry
         self._log = log
         self._record = record
         self._begun = time.monotonic()
@@ -201,7 +210,9 @@ class _DeploymentRun:
             revision, built = await _run_unless_canceled(canceled, self._build())
         await self._log.flush()
         release_id = await self._record.add_release(built, revision, job.variables_id)
-        return release_id, Run(job.deployment_id, built.artefact, built.workflow, job.variables)
+        return release_id, Run(
+            job.deployment_id, built.artefact, built.workflow, job.variables, self._telemetry, revision
+        )
 
     async def _resolve_revision(self) -> str:
         job = self._job
@@ -240,7 +251,12 @@ class _DeploymentRun:
     def _make_run(self, release: Release) -> Run:
         job = self._job
         return Run(
-            job.deployment_id, release.artefact, read_release_workflow(release.workflow), job.variables
+            job.deployment_id,
+            release.artefact,
+            read_release_workflow(release.workflow),
+            job.variables,
+            self._telemetry,
+            release.revision,
         )
 
 

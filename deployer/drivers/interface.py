@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from control_domain.workflows.document import WorkflowDocument
+from deployer.telemetry_variables import TelemetryVariables
 from deployer.traffic.interface import Route
 from pipeline_contracts.deploy_states import DeploymentStep
 
@@ -68,6 +69,16 @@ class Run:
     artefact: str
     workflow: WorkflowDocument
     variables: Mapping[str, str] = field(repr=False)
+    """Those that people have set."""
+    telemetry: TelemetryVariables | None = None
+    """None: the application gets no variables for telemetry."""
+    revision: str = ""
+
+    def variables_of(self, process: str) -> Mapping[str, str]:
+        """Return all variables of a process with this name, except PORT."""
+        if self.telemetry is None:
+            return self.variables
+        return self.telemetry.for_process(process, self.revision, self.variables)
 
     def count_instances(self, replicas: int) -> dict[str, int]:
         """Return the number of instances by process. `replicas`: the environment's setting for `web`."""

@@ -51,6 +51,7 @@ class ServedRelease:
     artefact: str
     variables_id: int | None
     workflow: str
+    revision: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,7 @@ def _query() -> Select[*tuple[Any, ...]]:
             Release.artefact,
             Release.variables_id,
             Release.workflow,
+            Release.revision,
             Deployment.id.label("deployment_id"),
             EnvironmentLease.holder,
             (EnvironmentLease.leased_until > database_now()).label("is_leased"),
@@ -149,7 +151,12 @@ def _desired(row: Any, names: Hostnames) -> DesiredState:
     live = None
     if row.release_id is not None:
         live = ServedRelease(
-            row.release_id, row.live_deployment_id, row.artefact, row.variables_id, row.workflow
+            row.release_id,
+            row.live_deployment_id,
+            row.artefact,
+            row.variables_id,
+            row.workflow,
+            row.revision,
         )
     slugs = (row.slug, row.project_slug, row.account_slug)
     hosts = tuple(names.hosts(*slugs, has_short_name=row.has_short_name))

@@ -186,7 +186,15 @@ class EnvironmentWorker:
             variables = open_variables(self._context.keys, sealed, desired.tenancy.public_id)
         except CannotOpen as error:
             raise DeployFailed(str(error)) from error
-        return Run(live.deployment_id, live.artefact, read_release_workflow(live.workflow), variables)
+        telemetry = await self._context.telemetry.open(desired.tenancy.public_id)
+        return Run(
+            live.deployment_id,
+            live.artefact,
+            read_release_workflow(live.workflow),
+            variables,
+            telemetry,
+            live.revision,
+        )
 
     @shielded
     async def _read_sealed(self, live: ServedRelease) -> VariableSet | None:

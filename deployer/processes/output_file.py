@@ -2,11 +2,16 @@
 
 import contextlib
 import os
+import threading
 from pathlib import Path
 
 from deployer.processes.confinement import Owner
+from deployer.write_atomically import write_atomically
 
 _LINE_BYTES = 65536
+_COUNT_DIGITS = 20
+rotation_lock = threading.RLock()
+"""Held while a file is truncated, and by readers that follow a file across its truncations."""
 
 
 def open_output(path: Path, owner: Owner | None) -> int:
@@ -43,8 +48,34 @@ def truncate_output(path: Path, most_bytes: int) -> None:
     file. Raises OSError.
 
     The process keeps writing to the same file: lines written in the microseconds between copy and truncation are lost.
-    On a full disk all lines are lost, since truncation frees space.
+    On a full disk all lines are lost, since truncation frees space. `<path>-rotated.count` has the number of bytes
+    before the first one of the file.
     """
+    # Most calls find a short file: they do not wait for readers.
+    if path.lstat().st_size > most_bytes:
+        with rotation_lock:
+            _rotate(path, most_bytes)
+
+
+def count_rotated_bytes(path: Path) -> int:
+    """Return how many bytes of the output were in the file before its last truncation; 0 if that is not known."""
+    try:
+        descriptor = os.open(_count_path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return 0
+    try:
+        return int(os.read(descriptor, _COUNT_DIGITS))
+    except (OSError, ValueError):
+        return 0
+    finally:
+        os.close(descriptor)
+
+
+def _count_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}-rotated.count")
+
+
+def _rotate(path: Path, most_bytes: int) -> None:
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         size = os.fstat(descriptor).st_size
@@ -52,11 +83,15 @@ def truncate_output(path: Path, most_bytes: int) -> None:
             return
         rotated = path.with_name(path.name + ".1")
         try:
-            _copy(descriptor, rotated, _line_after(descriptor, size - most_bytes), size, most_bytes)
+            size = _copy(descriptor, rotated, _line_after(descriptor, size - most_bytes), size, most_bytes)
         except OSError:
             with contextlib.suppress(FileNotFoundError):
                 rotated.unlink()
         os.ftruncate(descriptor, 0)
+        # After the truncation: if the deployer is killed in between, readers see a file that was cut. The other order
+        # would show them the same lines twice.
+        with contextlib.suppress(OSError):
+            write_atomically(_count_path(path), str(count_rotated_bytes(path) + size))
     finally:
         os.close(descriptor)
 
@@ -66,12 +101,15 @@ def _line_after(descriptor: int, position: int) -> int:
     return position + os.pread(descriptor, _LINE_BYTES, position).find(b"\n") + 1
 
 
-def _copy(descriptor: int, rotated: Path, begin: int, end: int, most_bytes: int) -> None:
+def _copy(descriptor: int, rotated: Path, begin: int, end: int, most_bytes: int) -> int:
+    """Copy a part of the file to `rotated`, and return where the part ended."""
     target = os.open(rotated, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         _send(target, descriptor, begin, end)
         # Lines written during the copy.
-        _send(target, descriptor, end, min(os.fstat(descriptor).st_size, end + most_bytes))
+        later = min(os.fstat(descriptor).st_size, end + most_bytes)
+        _send(target, descriptor, end, later)
+        return later
     finally:
         os.close(target)
 

@@ -27,6 +27,7 @@ class Command(NamedTuple):
 
 COMMANDS_BY_GROUP: Final[dict[str, dict[str, Command]]] = {
     "every day": {
+        "init": Command("init.command", "write pharos.yaml for the application in a folder"),
         "deploy": Command("deployments.deploy", "deploy to an environment, and follow it until it is live"),
         "rollback": Command("deployments.deploy", "make the release before the live one live again"),
         "promote": Command("deployments.deploy", "deploy the release of one environment to a later one"),

@@ -121,12 +121,21 @@ def _show_list(arguments: argparse.Namespace, kind: KeyKind, keys: KeysOfEnviron
         [
             Column("ID", is_number=True),
             Column("Environment", wraps=False),
+            # Ping keys have no name.
+            Column("For", is_optional=True),
             Column("State", wraps=False),
             Column("Created", wraps=False),
             Column("Expires", wraps=False, is_optional=True),
         ],
         [
-            (key["id"], each.path, key["state"], _minute(key["created_at"]), _minute(key["expires_at"]))
+            (
+                key["id"],
+                each.path,
+                key.get("name"),
+                key["state"],
+                _minute(key["created_at"]),
+                _minute(key["expires_at"]),
+            )
             for each, rows in keys
             for key in rows
         ],

@@ -17,6 +17,8 @@ from control_domain.tables.projects import Environment
 from control_domain.tables.recorded_deployments import RecordedDeployment
 from control_domain.telemetry.exceptions import Decisions, GroupFilter, list_groups
 from control_domain.telemetry.releases import Deployed, Releases, read_deployed
+from deployer.application_telemetry import ApplicationTelemetry
+from deployer.deployments.log import utc_now
 from deployer.deployments.run_deployment import DeployContext, run_deployment
 from deployer.drivers.interface import DeployFailed, Tenancy
 from deployer.identity import Identity
@@ -75,7 +77,13 @@ async def _run_deployment(
     switch_lock = asyncio.Lock()
     driver = RecordingDriver(switch_lock, at_start=at_start)
     context = DeployContext(
-        platform.sessions, VARIABLE_KEYS, driver, asyncio.Semaphore(1), 10**6, DeployerMetrics()
+        platform.sessions,
+        VARIABLE_KEYS,
+        driver,
+        asyncio.Semaphore(1),
+        10**6,
+        DeployerMetrics(),
+        ApplicationTelemetry(platform.sessions, VARIABLE_KEYS, utc_now, url=None),
     )
     environment = platform.acme.environment(NAME)
     tenancy = Tenancy(environment.id, 1, environment.public_id, (), "http://here")

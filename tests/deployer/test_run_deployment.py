@@ -11,7 +11,9 @@ from sqlalchemy import select, update
 
 from control_domain.deployments.progress import describe_steps
 from control_domain.tables.deployments import Deployment, LiveRelease, Release
+from deployer.application_telemetry import ApplicationTelemetry
 from deployer.deployments import run_deployment as run_deployment_module
+from deployer.deployments.log import utc_now
 from deployer.deployments.record import DeploymentIsLive, DeploymentRecord
 from deployer.deployments.run_deployment import DeployContext, run_deployment
 from deployer.drivers.interface import (
@@ -92,7 +94,13 @@ async def _lease(platform: Platform) -> Lease:
 async def _run_deployment(platform: Platform, number: int, driver: RecordingDriver) -> None:
     environment = platform.acme.environment(NAME)
     context = DeployContext(
-        platform.sessions, VARIABLE_KEYS, driver, asyncio.Semaphore(1), 10**6, DeployerMetrics()
+        platform.sessions,
+        VARIABLE_KEYS,
+        driver,
+        asyncio.Semaphore(1),
+        10**6,
+        DeployerMetrics(),
+        ApplicationTelemetry(platform.sessions, VARIABLE_KEYS, utc_now, url=None),
     )
     tenancy = Tenancy(environment.id, 1, environment.public_id, (), "http://here")
     await run_deployment(

@@ -20,7 +20,7 @@ from control_domain.database.changes import count_change
 from control_domain.database.engine import Sessions, open_engine, open_sessions
 from control_domain.database.migrations.upgrade import upgrade_database
 from control_domain.first_account.account import ensure_first_account
-from control_domain.published_keys import publish_keys
+from control_domain.published_keys import ChangedKeys, publish_changes, publish_keys
 from control_domain.repositories.local_folders import ANY_FOLDER
 from control_domain.sealing import SealingKeys, read_sealing_keys
 from deployer.assemble import running_local_deployer
@@ -189,9 +189,12 @@ async def run_platform(
                 otherwise=asgi_handler(control.app),
             )
         )
-        await _start_deployer(stack, settings, data, listeners.apps, storage, registry, readiness)
+        local_edge = base_url.removesuffix("/api")
+        await _start_deployer(
+            stack, settings, data, listeners.apps, storage, registry, readiness, local_edge, directory
+        )
         with explain_file_errors(data / "operator.sock"):
-            address = (settings.public_url or base_url.removesuffix("/api")).rstrip("/")
+            address = (settings.public_url or local_edge).rstrip("/")
             engines = OperatorEngines(storage.sessions, directory, storage.sealing_keys, address)
             copied = Engines(data, storage.log, storage.store)
             app = build_operator_app(storage.store, engines, partial(serve_backup, copied, settings))
@@ -260,8 +263,14 @@ async def _start_deployer(
     storage: _Storage,
     registry: CollectorRegistry,
     readiness: Readiness,
+    local_edge: str,
+    directory: KeyDirectory,
 ) -> None:
     """Start the deployer; its proxy serves applications on `server`."""
+
+    async def publish_key(digest: bytes) -> None:
+        await publish_changes(storage.sessions, directory, ChangedKeys(keys=[digest]), datetime.now(UTC))
+
     listen(server, "--apps-port", _BACKLOG)
     deployer = await stack.enter_async_context(
         running_local_deployer(
@@ -274,6 +283,8 @@ async def _start_deployer(
             hidden=(data,),
             # The proxy ends with this process: running applications would be unreachable.
             stops=True,
+            local_edge=local_edge,
+            publish_key=publish_key,
         )
     )
     # Reported as warnings, not failed checks: ingest works although applications cannot run.

@@ -30,6 +30,7 @@ from deployer.identity import Identity
 from deployer.listeners.owners import ListenerOwners
 from deployer.processes.confinement import Limits
 from deployer.processes.marks import end_marked
+from deployer.telemetry_variables import RELEASE
 from deployer.traffic.interface import Route, Traffic
 
 _QUOTED_LINES = 20
@@ -98,7 +99,13 @@ class LocalDriver:
         with self._artefacts.using(run) as folder:
             async with self._release_lock(tenancy.environment_id):
                 await self._builder.run_steps(
-                    "release", run.workflow.release, run.variables, folder, tenancy, run.deployment_id, log
+                    "release",
+                    run.workflow.release,
+                    run.variables_of(RELEASE),
+                    folder,
+                    tenancy,
+                    run.deployment_id,
+                    log,
                 )
 
     async def start(self, tenancy: Tenancy, run: Run, replicas: int, log: LogSink) -> None:

@@ -108,4 +108,5 @@ class InstanceStarter:
 
 
 def _variables(run: Run, mark: Mark) -> Mapping[str, str]:
-    return {**run.variables, "PORT": str(mark.port)} if mark.process == WEB else run.variables
+    variables = run.variables_of(mark.process)
+    return {**variables, "PORT": str(mark.port)} if mark.process == WEB else variables

@@ -26,6 +26,7 @@ async def test_create_list_revoke(api: Api) -> None:
     assert made[1] == {
         "id": made[1]["id"],
         "environment_id": staging.public_id,
+        "name": None,
         "state": "live",
         "created_at": made[1]["created_at"],
         "expires_at": format_time(expires_at),

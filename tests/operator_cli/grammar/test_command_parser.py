@@ -133,8 +133,8 @@ def test_a_verb_has_no_other_number(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_only_nouns_that_change_nothing_alone_have_singular_and_plural() -> None:
     """A new command is listed here if it is a noun: `deploys` and `consumer` change something when they are run."""
-    verbs = """deploy rollback promote ps open login logout cancel approve reject lock unlock run tail send whoami usage
-    audit up edge consumers control deployer migrate sign-in-link query doctor completion"""
+    verbs = """init deploy rollback promote ps open login logout cancel approve reject lock unlock run tail send whoami
+    usage audit up edge consumers control deployer migrate sign-in-link query doctor completion"""
     assert [name for name, command in COMMANDS.items() if not command.is_noun] == [
         name for name in COMMANDS if name in verbs.split()
     ]

@@ -31,7 +31,15 @@ async def test_readiness_shows_warnings_of_the_deployer(monkeypatch: pytest.Monk
         server = stack.enter_context(socket.socket())
         server.bind(("127.0.0.1", 0))
         await platform._start_deployer(
-            stack, Settings(), Path("data"), server, storage, CollectorRegistry(), readiness
+            stack,
+            Settings(),
+            Path("data"),
+            server,
+            storage,
+            CollectorRegistry(),
+            readiness,
+            "http://here",
+            cast(Any, None),
         )
         assert {name: reason() for name, reason in readiness.warnings.items()} == {
             "deployer": None,

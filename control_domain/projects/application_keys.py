@@ -1,0 +1,121 @@
+"""The ingest key of each environment that its deployed application gets from the platform."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sqlalchemy import or_, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from control_domain.audit import Actor, record_audit_entry
+from control_domain.database.statements import lock_row
+from control_domain.sealing import CannotOpen, Sealed, SealingKeys
+from control_domain.tables.accounts import Account
+from control_domain.tables.projects import Environment, IngestKey, Project
+from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
+
+KEY_NAME = "deployed application"
+_ACTOR = Actor("deployer")
+_SECRET = "key"
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationKey:
+    """The key of one environment, with what its application needs to send telemetry."""
+
+    secret: str = field(repr=False)
+    environment_id: str
+    """The public ID."""
+    environment: str
+    """The slug."""
+    project: str
+    """The slug."""
+    account_id: int
+    ingest_rate: float
+    """Events a second that the whole account may send."""
+
+
+def application_key_owner(environment_id: str) -> str:
+    """Return the owner for which the key of the environment with this public ID is sealed."""
+    return f"{environment_id} application key"
+
+
+async def find_application_keys(
+    session: AsyncSession, keys: SealingKeys, environment_ids: Collection[str], now: datetime
+) -> dict[str, ApplicationKey]:
+    """Return the newest live key of each of these environments, by public ID; environments without one are left out,
+    and so are keys that `keys` do not open."""
+    query = (
+        select(IngestKey.sealing_key_id, IngestKey.sealed, Environment, Project.slug, Account)
+        .join(Environment, Environment.id == IngestKey.environment_id)
+        .join(Project, Project.id == Environment.project_id)
+        .join(Account, Account.id == Project.account_id)
+        .where(
+            Environment.public_id.in_(environment_ids),
+            IngestKey.sealed.is_not(None),
+            IngestKey.revoked_at.is_(None),
+            or_(IngestKey.expires_at.is_(None), IngestKey.expires_at > now),
+        )
+        .order_by(IngestKey.id)
+    )
+    found = {}
+    for key_id, sealed, environment, project, account in await session.execute(query):
+        # The query leaves rows without a sealed secret out.
+        assert key_id is not None and sealed is not None
+        try:
+            values = keys.open(Sealed(key_id, sealed), application_key_owner(environment.public_id))
+        except CannotOpen:
+            continue
+        found[environment.public_id] = ApplicationKey(
+            secret=values[_SECRET],
+            environment_id=environment.public_id,
+            environment=environment.slug,
+            project=project,
+            account_id=account.id,
+            ingest_rate=account.ingest_rate,
+        )
+    return found
+
+
+async def ensure_application_key(
+    session: AsyncSession, keys: SealingKeys, environment_id: str, now: datetime
+) -> tuple[ApplicationKey, bytes | None] | None:
+    """Return the key of the environment with this public ID, and its digest if this call has created the key: publish
+    it after the commit. None if the environment was removed."""
+    found = await find_application_keys(session, keys, [environment_id], now)
+    if environment_id in found:
+        return found[environment_id], None
+    if not await lock_row(session, Environment.name, Environment.public_id == environment_id):
+        return None
+    found = await find_application_keys(session, keys, [environment_id], now)
+    if environment_id in found:
+        return found[environment_id], None
+    digest = await _create(session, keys, environment_id, now)
+    return (await find_application_keys(session, keys, [environment_id], now))[environment_id], digest
+
+
+async def _create(session: AsyncSession, keys: SealingKeys, environment_id: str, now: datetime) -> bytes:
+    # Account scope: the deployer holds the lease of this environment.
+    environment, account_id = (
+        await session.execute(
+            select(Environment, Project.account_id)
+            .join(Project, Project.id == Environment.project_id)
+            .where(Environment.public_id == environment_id)
+        )
+    ).one()
+    secret = make_credential(CredentialKind.INGEST_KEY)
+    sealed = keys.seal({_SECRET: secret}, application_key_owner(environment_id))
+    key = IngestKey(
+        environment_id=environment.id,
+        digest=digest_credential(secret),
+        created_at=now,
+        name=KEY_NAME,
+        sealing_key_id=sealed.key_id,
+        sealed=sealed.data,
+    )
+    session.add(key)
+    await session.flush()
+    details = {"environment": environment_id, "name": KEY_NAME}
+    record_audit_entry(session, _ACTOR, account_id, "ingest-key.create", f"ingest-key {key.id}", now, details)
+    await session.flush()
+    return key.digest

@@ -1,0 +1,1 @@
+"""Stores what deployed processes print as log records, through the ingest of the edge."""

@@ -1,0 +1,40 @@
+"""Bounds how many lines of output are stored, so that they leave room for the account's other events."""
+
+import time
+from collections.abc import Callable
+
+SHARE = 0.2
+"""The share of the account's ingest rate that output may use."""
+_BURST_SECONDS = 10.0
+_LEAST_RATE = 1.0
+
+
+class LineBudget:
+    """A token bucket for each account."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._buckets: dict[int, tuple[float, float]] = {}
+        """Lines left, and the time of that figure."""
+
+    def available(self, account_id: int, ingest_rate: float) -> int:
+        """Return how many lines of the account may be sent now."""
+        rate, most = _rate(ingest_rate), self.most(ingest_rate)
+        now = self._clock()
+        left, at = self._buckets.get(account_id, (most, now))
+        left = min(most, left + (now - at) * rate)
+        self._buckets[account_id] = (left, now)
+        return int(left)
+
+    def most(self, ingest_rate: float) -> int:
+        """Return how many lines an account may send at once."""
+        return int(_rate(ingest_rate) * _BURST_SECONDS)
+
+    def take(self, account_id: int, lines: int) -> None:
+        """Count lines that are sent. Call `available` before."""
+        left, at = self._buckets[account_id]
+        self._buckets[account_id] = (left - lines, at)
+
+
+def _rate(ingest_rate: float) -> float:
+    return max(_LEAST_RATE, ingest_rate * SHARE)

@@ -1,0 +1,182 @@
+"""Makes log events from the lines that a process prints."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from deployer.log_lines.control_characters import remove_controls
+from deployer.log_lines.lines import MAX_LINE_CHARACTERS, TRUNCATION_NOTE
+from deployer.log_lines.masking import Mask
+from pipeline_contracts.times import format_epoch_ms, from_epoch_ms
+
+_MAX_ATTRIBUTES = 32
+_MAX_NAME_CHARACTERS = 100
+_MAX_VALUE_CHARACTERS = 1000
+_MAX_ID_CHARACTERS = 64
+_OLDEST = timedelta(days=1)
+_MESSAGES: Final = ("message", "msg", "event", "text")
+_LEVELS: Final = ("level", "severity", "levelname", "log.level", "lvl")
+_TIMES: Final = ("timestamp", "time", "@timestamp", "ts", "datetime")
+_SEVERITIES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("trace", "verbose", "debug"), "debug"),
+    **dict.fromkeys(("info", "information", "notice", "log"), "info"),
+    **dict.fromkeys(("warn", "warning"), "warning"),
+    **dict.fromkeys(("err", "error"), "error"),
+    **dict.fromkeys(("critical", "crit", "fatal", "alert", "emerg", "emergency", "panic"), "critical"),
+}
+# Credentials of Pharos, such as the injected key in a dump of all variables.
+_CREDENTIAL = re.compile(r"\b(phr_[a-z]{3}_)[0-9A-Za-z_-]{8,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What all lines of one process have in common."""
+
+    service: str
+    process: str
+    number: int
+    deployment_id: int
+
+    def attributes(self) -> dict[str, Any]:
+        return {
+            "pharos.process": self.process,
+            "pharos.instance": f"{self.process}.{self.number}",
+            "pharos.deployment": self.deployment_id,
+        }
+
+
+def make_events(
+    lines: Sequence[bytes],
+    printed: Printed,
+    mask: Mask,
+    at_ms: int,
+    *,
+    left_out_lines: int = 0,
+    is_estimate: bool = False,
+    is_unfinished: bool = False,
+) -> list[dict[str, Any]]:
+    """Return a log event for each line that has text. `at_ms`: the time of the lines, in milliseconds since 1970.
+
+    `mask` hides the values of variables. `is_unfinished`: the end of the last line is not known, and may begin a value.
+    If lines were left out before them, the first event says how many, or about how many.
+    """
+    events = []
+    if left_out_lines:
+        title = describe_left_out(left_out_lines, is_estimate=is_estimate)
+        events.append(
+            _event(printed, at_ms, "warning", title)
+            | {"attributes": printed.attributes() | {"pharos.left_out": True}}
+        )
+    for number, line in enumerate(lines, 1):
+        text = mask.hide(clean_line(line), unfinished=is_unfinished and number == len(lines))
+        if text:
+            events.append(_read_json(text, printed, at_ms) or _event(printed, at_ms, "info", cut_text(text)))
+    return events
+
+
+def describe_left_out(lines: int, *, is_estimate: bool) -> str:
+    """Return the sentence about output that was not stored."""
+    number = f"about {lines:,}" if is_estimate else f"{lines:,}"
+    return (
+        f"Pharos left out {number} lines of this output: the process printed more than is stored. `pharos logs "
+        "ENVIRONMENT` shows the newest lines."
+    )
+
+
+def clean_line(line: bytes) -> str:
+    """Return the text of a line without colours, control characters and Pharos' credentials. A progress bar counts with
+    its last state."""
+    text = remove_controls(line.decode("utf-8", "replace")).rstrip("\r\n")
+    if "\r" in text:
+        text = text[text.rindex("\r") + 1 :]
+    return _CREDENTIAL.sub(r"\1•••", text.rstrip())
+
+
+def cut_text(text: str) -> str:
+    if len(text) <= MAX_LINE_CHARACTERS:
+        return text
+    return text[: MAX_LINE_CHARACTERS - len(TRUNCATION_NOTE)] + TRUNCATION_NOTE
+
+
+def _event(printed: Printed, at_ms: int, severity: str, title: str) -> dict[str, Any]:
+    return {
+        "type": "log",
+        "severity": severity,
+        "title": title,
+        "timestamp": format_epoch_ms(at_ms),
+        "service": printed.service,
+        "attributes": printed.attributes(),
+    }
+
+
+def _read_json(text: str, printed: Printed, at_ms: int) -> dict[str, Any] | None:
+    """Return the event of a line that is a JSON object with a message; None for every other line."""
+    if not (text.startswith("{") and text.endswith("}")) or len(text) > MAX_LINE_CHARACTERS:
+        return None
+    try:
+        record = msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    message = _take(record, _MESSAGES, str)
+    if message is None or not message.strip():
+        return None
+    level = _take(record, _LEVELS, str | int)
+    event = _event(printed, at_ms, _read_severity(level), cut_text(message))
+    time = _read_time(_take(record, _TIMES, str), at_ms)
+    if time is not None:
+        event["timestamp"] = time
+    for name in ("trace_id", "span_id"):
+        value = record.get(name)
+        if isinstance(value, str) and 0 < len(value) <= _MAX_ID_CHARACTERS:
+            event[name] = record.pop(name)
+    event["attributes"] = {**dict(_scalars(record)), **printed.attributes()}
+    return event
+
+
+def _take(record: dict[str, Any], names: Sequence[str], kind: Any) -> Any:
+    """Remove and return the first member of this type."""
+    for name in names:
+        if isinstance(record.get(name), kind) and not isinstance(record[name], bool):
+            return record.pop(name)
+    return None
+
+
+def _read_severity(level: str | int | None) -> str:
+    if isinstance(level, str):
+        return _SEVERITIES.get(level.lower(), "info")
+    if level is None:
+        return "info"
+    # Numbers of pino, bunyan and Python's logging, which agree from 20 on except for one step.
+    for least, severity in ((60, "critical"), (50, "error"), (40, "warning"), (30, "info")):
+        if level >= least:
+            return severity
+    return "debug"
+
+
+def _read_time(text: str | None, at_ms: int) -> str | None:
+    """Return an RFC 3339 time of the last day; None for any other text."""
+    if text is None or len(text) > _MAX_ID_CHARACTERS:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+        if time.tzinfo is None:
+            return None
+        time = time.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    latest = from_epoch_ms(at_ms) + timedelta(seconds=1)
+    return time.isoformat().replace("+00:00", "Z") if latest - _OLDEST <= time <= latest else None
+
+
+def _scalars(record: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    kept = 0
+    for name, value in record.items():
+        if kept == _MAX_ATTRIBUTES:
+            return
+        if len(name) <= _MAX_NAME_CHARACTERS and isinstance(value, str | int | float | bool):
+            kept += 1
+            yield name, value[:_MAX_VALUE_CHARACTERS] if isinstance(value, str) else value

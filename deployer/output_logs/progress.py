@@ -1,0 +1,75 @@
+"""How much of one output file is stored, written down next to the file.
+
+Positions are bytes from the beginning of the output, including those that were rotated away. A batch is written down
+before it is sent: after a restart the same bytes are sent with the same batch ID, which ingest stores once.
+"""
+
+import hashlib
+import secrets
+from pathlib import Path
+
+import msgspec
+
+from deployer.write_atomically import write_atomically
+
+_MAX_BYTES = 4096
+
+
+class Progress(msgspec.Struct):
+    """The state of one output file."""
+
+    epoch: str
+    """Part of the batch IDs. A new one is chosen if positions lose their meaning."""
+    position: int = 0
+    """Everything before it is stored or left out."""
+    end: int | None = None
+    """The end of the batch that begins at `position` and may have been sent; None: there is no such batch."""
+    at_ms: int = 0
+    """The time of the lines of that batch."""
+    ends_in_line: bool = False
+    """True if that batch ends inside a line."""
+    is_in_line: bool = False
+    """True if `position` is inside a line whose beginning was stored: the rest of the line is left out."""
+    left_out_lines: int = 0
+    """Lines left out since the last stored batch; the next batch reports them."""
+    is_estimate: bool = False
+    """True if some of them could not be counted."""
+
+    def batch_id(self, name: str) -> str:
+        """Return the ID of the batch at this position. `name`: unique among the outputs of the environment."""
+        digest = hashlib.blake2b(f"{name}:{self.epoch}:{self.position}".encode(), digest_size=20)
+        return "output-" + digest.hexdigest()
+
+    def finish_batch(self) -> None:
+        """Note that the batch is stored."""
+        assert self.end is not None
+        self.position, self.end = self.end, None
+        self.is_in_line = self.ends_in_line
+        self.left_out_lines, self.is_estimate = 0, False
+
+    def leave_out(self, lines: int, *, is_estimate: bool) -> None:
+        """Note that lines are not stored."""
+        self.left_out_lines += lines
+        self.is_estimate = self.is_estimate or is_estimate
+
+
+def new_progress(position: int = 0) -> Progress:
+    return Progress(secrets.token_hex(8), position)
+
+
+def read_progress(output: Path) -> Progress:
+    """Return the progress of an output file; a new one if there is none, or it cannot be read."""
+    try:
+        with _progress_path(output).open("rb") as file:
+            return msgspec.json.decode(file.read(_MAX_BYTES), type=Progress)
+    except (OSError, msgspec.DecodeError):
+        return new_progress()
+
+
+def write_progress(output: Path, progress: Progress) -> None:
+    """Write the progress down; on return it is on the disk. Raises `OSError`."""
+    write_atomically(_progress_path(output), msgspec.json.encode(progress).decode())
+
+
+def _progress_path(output: Path) -> Path:
+    return output.with_name(f"{output.name}-stored.json")

@@ -1,0 +1,187 @@
+"""Reads output files from a position on, across rotations. Blocking. The files are not trusted: links, pipes and
+devices are skipped."""
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from deployer.processes.output_file import count_rotated_bytes, rotation_lock
+
+_NAME = re.compile(r"([a-z0-9][a-z0-9_-]{0,29})\.([0-9]{1,6})\.log")
+_ENVIRONMENT = re.compile(r"env_[0-9a-z]{1,36}")
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_COUNTED_BYTES = 16 * 2**20
+_BLOCK = 256 * 1024
+_MAX_FILES = 5000
+_USUAL_LINE_BYTES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFile:
+    """The output of one process."""
+
+    environment_id: str
+    deployment_id: int
+    process: str
+    number: int
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """Unique among the outputs of the environment, such as `7/web.1`."""
+        return f"{self.deployment_id}/{self.process}.{self.number}"
+
+
+class Cut(Exception):
+    """The file is shorter than the position: the application has truncated it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes of an output from `start` on."""
+
+    start: int
+    data: bytes
+    written_ms: int
+    """The time of the last write to the file, in milliseconds since 1970."""
+    end: int
+    """The end of the whole output."""
+    is_last: bool
+    """True if no more bytes follow in this file: those of a rotated one never get a line end."""
+    is_rotated: bool
+
+
+def list_changed(folder: Path, seen: dict[Path, tuple[int, int]]) -> list[OutputFile]:
+    """Return the output files below `folder` whose size or time of change is not that in `seen`, and update `seen`."""
+    changed = []
+    found: set[Path] = set()
+    for file in _list_files(folder):
+        try:
+            facts = file.path.lstat()
+        except OSError:
+            continue
+        found.add(file.path)
+        mark = (facts.st_size, facts.st_mtime_ns)
+        if seen.get(file.path) != mark:
+            seen[file.path] = mark
+            changed.append(file)
+    for path in seen.keys() - found:
+        del seen[path]
+    return changed
+
+
+def _list_files(folder: Path) -> Iterator[OutputFile]:
+    count = 0
+    for environment in _list_names(folder):
+        if _ENVIRONMENT.fullmatch(environment) is None:
+            continue
+        for deployment in sorted(
+            filter(str.isdecimal, _list_names(folder / environment)), key=int, reverse=True
+        ):
+            for name in _list_names(folder / environment / deployment):
+                match = _NAME.fullmatch(name)
+                if match is not None and count < _MAX_FILES:
+                    count += 1
+                    path = folder / environment / deployment / name
+                    yield OutputFile(environment, int(deployment), match[1], int(match[2]), path)
+
+
+def _list_names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def find_first_byte(path: Path) -> int:
+    """Return the position of the first byte of the present file."""
+    return count_rotated_bytes(path)
+
+
+def read_piece(path: Path, start: int, most_bytes: int) -> Piece | None:
+    """Return bytes of the output from `start` on, or from the first byte after it that still exists. None if nothing
+    can be read. Raises `Cut`."""
+    with rotation_lock:
+        rotated = count_rotated_bytes(path)
+        with _opened(path) as present:
+            if present is None:
+                return None
+            file, facts = present
+            end = rotated + facts.st_size
+            if start > end:
+                raise Cut
+            if start >= rotated:
+                data = os.pread(file, most_bytes, start - rotated)
+                return Piece(start, data, facts.st_mtime_ns // 10**6, end, start + len(data) >= end, False)
+        with _opened(path.with_name(path.name + ".1")) as former:
+            if former is None:
+                return _read_after_loss(path, rotated, most_bytes, end)
+            file, facts = former
+            begin = max(0, rotated - facts.st_size)
+            start = max(start, begin)
+            if start >= rotated:
+                return _read_after_loss(path, rotated, most_bytes, end)
+            data = os.pread(file, min(most_bytes, rotated - start), start - begin)
+            is_last = start + len(data) >= rotated
+            return Piece(start, data, facts.st_mtime_ns // 10**6, end, is_last, True)
+
+
+def _read_after_loss(path: Path, start: int, most_bytes: int, end: int) -> Piece | None:
+    """Return the beginning of the present file, whose rotated part does not exist any more."""
+    with _opened(path) as present:
+        if present is None:
+            return None
+        file, facts = present
+        data = os.pread(file, most_bytes, 0)
+        return Piece(start, data, facts.st_mtime_ns // 10**6, end, start + len(data) >= end, False)
+
+
+def estimate_lines(size: int, sample: bytes = b"") -> int:
+    """Return how many lines so many bytes probably have, going by the lines of a sample."""
+    ends = sample.count(b"\n")
+    return max(1, round(size * ends / len(sample) if ends else size / _USUAL_LINE_BYTES))
+
+
+def skip_lines(path: Path, start: int, target: int) -> tuple[int, int, bool]:
+    """Return the first position of a line at or after `target`, the number of lines from `start` up to it, and whether
+    the number is an estimate: lines are gone, or too many to be counted."""
+    position, lines, uncounted = start, 0, 0
+    sample = b""
+    while position < target:
+        if position - start >= _COUNTED_BYTES:
+            uncounted += target - position
+            position = target
+            break
+        piece = read_piece(path, position, min(_BLOCK, target - position))
+        if piece is None or not piece.data:
+            break
+        sample = piece.data
+        uncounted += piece.start - position
+        lines += piece.data.count(b"\n")
+        position = piece.start + len(piece.data)
+    piece = read_piece(path, position, _BLOCK)
+    if piece is not None and (line_end := piece.data.find(b"\n")) >= 0:
+        uncounted += piece.start - position
+        position, lines = piece.start + line_end + 1, lines + 1
+    if uncounted:
+        lines += estimate_lines(uncounted, sample)
+    return position, lines, uncounted > 0
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[int, os.stat_result] | None]:
+    """Open a regular file; yield None for everything else."""
+    try:
+        file = os.open(path, _FLAGS)
+    except OSError:
+        yield None
+        return
+    try:
+        facts = os.fstat(file)
+        yield (file, facts) if stat.S_ISREG(facts.st_mode) else None
+    finally:
+        os.close(file)

@@ -1,0 +1,66 @@
+"""Sends one batch of log events to the edge."""
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import aiohttp
+import msgspec
+
+_COMPRESSION_LEVEL = 1
+_LONGEST_WAIT = 60.0
+_MAX_ANSWER_BYTES = 65536
+
+Outcome = Literal["stored", "wait", "key_refused", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a batch: it is stored, it may be sent again after `seconds`, its key is not accepted, or it will
+    never be accepted."""
+
+    outcome: Outcome
+    reason: str = ""
+    seconds: float | None = None
+
+
+async def send_batch(
+    session: aiohttp.ClientSession, url: str, key: str, batch_id: str, events: Sequence[Mapping[str, Any]]
+) -> Answer:
+    """Send the events under this batch ID. `url`: of the edge, without `/api`."""
+    body = zlib.compress(
+        msgspec.json.encode({"batch_id": batch_id, "events": events}), _COMPRESSION_LEVEL, wbits=31
+    )
+    headers = {
+        "Authorization": f"Bearer {key}",
+        "Content-Type": "application/json",
+        "Content-Encoding": "gzip",
+    }
+    try:
+        async with session.post(
+            f"{url}/api/v1/ingest", data=body, headers=headers, allow_redirects=False
+        ) as response:
+            await response.content.read(_MAX_ANSWER_BYTES)
+            status, retry_after = response.status, response.headers.get("Retry-After", "")
+    except TimeoutError:
+        return Answer("wait", f"{url} does not answer in time")
+    except (aiohttp.ClientError, OSError) as error:
+        return Answer("wait", f"{url} cannot be reached ({type(error).__name__})")
+    return read_answer(url, status, retry_after)
+
+
+def read_answer(url: str, status: int, retry_after: str) -> Answer:
+    """Return what a response means."""
+    if status == 202:
+        return Answer("stored")
+    reason = f"{url} answers {status}"
+    if status in (401, 403):
+        return Answer("key_refused", reason)
+    if status in (400, 413, 422):
+        return Answer("refused", reason)
+    # Every other status may change: the address may lead to another server, which is being set up.
+    seconds = (
+        min(float(retry_after), _LONGEST_WAIT) if retry_after.isascii() and retry_after.isdigit() else None
+    )
+    return Answer("wait", reason, seconds)

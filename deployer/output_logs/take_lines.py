@@ -1,0 +1,42 @@
+"""Splits bytes of an output file into the lines of one batch. Pure."""
+
+from typing import NamedTuple
+
+
+class Taken(NamedTuple):
+    """The lines of one batch."""
+
+    lines: list[bytes]
+    size: int
+    """The number of bytes that the lines take, with those that are left out."""
+    is_in_line: bool
+    """True if the last line goes on: the rest of it is left out."""
+
+
+def take_lines(data: bytes, most_lines: int, *, is_in_line: bool, is_full: bool, is_ended: bool) -> Taken:
+    """Return up to `most_lines` lines from the beginning of `data`.
+
+    `is_in_line`: the data begin inside a line that was stored in part, whose rest is left out. `is_full`: more data
+    follow, so a line without an end is too long. `is_ended`: the file ends here, and a line without an end goes on in
+    another one. In both cases the rest of the line is left out: it could be the end of a secret, which nobody would
+    recognize.
+    """
+    begin = 0
+    if is_in_line:
+        begin = data.find(b"\n") + 1
+        if begin == 0:
+            return Taken([], len(data), True)
+    lines: list[bytes] = []
+    while len(lines) < most_lines:
+        end = data.find(b"\n", begin)
+        if end < 0:
+            break
+        lines.append(data[begin:end])
+        begin = end + 1
+    if len(lines) < most_lines and begin < len(data):
+        # A line that a full read holds only in part, but that does not begin it, is read again from its start.
+        is_too_long = is_full and begin == 0
+        if is_too_long or is_ended:
+            lines.append(data[begin:])
+            return Taken(lines, len(data), True)
+    return Taken(lines, begin, False)

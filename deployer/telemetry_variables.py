@@ -1,0 +1,57 @@
+"""The variables with which a deployed application sends telemetry without any configuration."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from control_domain.projects.application_keys import ApplicationKey
+from control_domain.workflows.read_workflow import WEB
+
+_ENDPOINT = re.compile(r"OTEL_EXPORTER_OTLP(_[A-Z]+)?_ENDPOINT")
+RELEASE = "release"
+"""The process name of release steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryVariables:
+    """Where the application of one environment sends telemetry, and with which key."""
+
+    key: ApplicationKey
+    url: str
+    """The URL of the edge as applications reach it, without `/api`."""
+    is_protobuf: bool
+    """True if the edge takes OTLP in protobuf."""
+
+    def for_process(self, process: str, revision: str, own: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of a process, with `own`, which the user has set: these win.
+
+        A user who sets an OTLP endpoint or `PHAROS_URL` sends telemetry elsewhere: then the key for it is left out, so
+        that it does not reach another server.
+        """
+        key = self.key
+        attributes = {
+            "deployment.environment.name": key.environment,
+            "service.namespace": key.project,
+            "service.version": revision,
+        }
+        variables = {
+            "OTEL_SERVICE_NAME": name_service(key.project, process),
+            "OTEL_RESOURCE_ATTRIBUTES": ",".join(
+                f"{name}={quote(value, safe='')}" for name, value in attributes.items() if value
+            ),
+            "PHAROS_ENVIRONMENT": key.environment,
+        }
+        if not any(_ENDPOINT.fullmatch(name) for name in own):
+            variables["OTEL_EXPORTER_OTLP_ENDPOINT"] = f"{self.url}/api/v1/otlp"
+            variables["OTEL_EXPORTER_OTLP_PROTOCOL"] = "http/protobuf" if self.is_protobuf else "http/json"
+            variables["OTEL_EXPORTER_OTLP_HEADERS"] = f"Authorization=Bearer%20{key.secret}"
+        if "PHAROS_URL" not in own:
+            variables["PHAROS_URL"] = self.url
+            variables["PHAROS_INGEST_KEY"] = key.secret
+        return {**variables, **own}
+
+
+def name_service(project: str, process: str) -> str:
+    """Return the name of the service that a process is: that of the project for `web`."""
+    return project if process == WEB else f"{project}-{process}"

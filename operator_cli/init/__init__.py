@@ -1,0 +1,1 @@
+"""`pharos init`: recognizes the application in a folder, and writes its workflow document."""

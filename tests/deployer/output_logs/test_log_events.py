@@ -1,0 +1,83 @@
+"""Lines of output as log events."""
+
+from typing import Any
+
+import pytest
+
+from deployer.log_lines.masking import Mask
+from deployer.output_logs.log_events import Printed, make_events
+from deployer.output_logs.take_lines import Taken, take_lines
+
+_AT = 1_764_000_000_000
+_NOW = "2025-11-24T16:00:00.000Z"
+_PRINTED = Printed("shop", "web", 1, 7)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b"hello", {"title": "hello", "severity": "info", "timestamp": _NOW}),
+        (b"\x1b[1;31mred\x1b[0m\x00 text \r", {"title": "red text"}),
+        (b"10 %\r50 %\r100 %", {"title": "100 %"}),
+        (b"caf\xc3\xa9 \xff", {"title": "café �"}),
+        (b"INGEST=phr_ing_0123456789abcdef!", {"title": "INGEST=phr_ing_•••!"}),
+        (b'{"msg":"a","level":"ERROR"}', {"title": "a", "severity": "error"}),
+        (b'{"message":"b","level":50,"pid":3}', {"title": "b", "severity": "error", "pid": 3}),
+        (b'{"event":"c","level":"strange"}', {"title": "c", "severity": "info"}),
+        (b'{"msg":"d","time":"2025-11-24T17:59:59+02:00"}', {"timestamp": "2025-11-24T15:59:59Z"}),
+        # Older than a day, in the future, without a zone, and no time at all.
+        (b'{"msg":"e","time":"2025-11-20T15:59:59Z"}', {"timestamp": _NOW}),
+        (b'{"msg":"f","time":"2035-11-20T15:59:59Z"}', {"timestamp": _NOW}),
+        (b'{"msg":"g","time":"2025-11-24T15:59:59"}', {"timestamp": _NOW}),
+        (b'{"msg":"h","time":"noon"}', {"timestamp": _NOW}),
+        (b'{"msg":"i","trace_id":"0af7651916cd43dd"}', {"title": "i", "trace_id": "0af7651916cd43dd"}),
+        # Members that are no scalars are left out; those of Pharos win.
+        (b'{"msg":"j","a":{"b":1},"pharos.process":"x"}', {"title": "j", "pharos.process": "web"}),
+        (b'{"level":"error"}', {"title": '{"level":"error"}', "severity": "info"}),
+        (b'{"msg":', {"title": '{"msg":'}),
+        (b"[" * 5000, {"title": "[" * 5000}),
+        (b'{"msg":' + b"[" * 3000 + b"}", {"severity": "info"}),
+    ],
+)  # fmt: skip
+def test_a_line(line: bytes, expected: dict[str, Any]) -> None:
+    [event] = make_events([line], _PRINTED, Mask([]), _AT)
+    flat = {**event["attributes"], **event}
+    assert {name: flat[name] for name in expected} == expected
+
+
+def test_values_of_variables_are_hidden() -> None:
+    lines = [
+        b"connects with hunter2hunter2",
+        b'{"msg":"uses hunter2hunter2","dsn":"x:hunter2hunter2@y"}',
+        b"hunter2hu",
+    ]
+    events = make_events(lines, _PRINTED, Mask(["hunter2hunter2"]), _AT, is_unfinished=True)
+    assert [event["title"] for event in events] == ["connects with •••", "uses •••", "•••"]
+    assert events[1]["attributes"]["dsn"] == "x:•••@y"
+
+
+def test_empty_lines_are_left_out() -> None:
+    assert make_events([b"", b"  ", b"\x1b[0m", b"\r"], _PRINTED, Mask([]), _AT) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "most", "flags", "expected"),
+    [
+        (b"a\nb\nc", 9, "", Taken([b"a", b"b"], 4, False)),
+        (b"a\nb\nc", 9, "ended", Taken([b"a", b"b", b"c"], 5, True)),
+        (b"a\nb\nc", 1, "ended", Taken([b"a"], 2, False)),
+        (b"abc", 9, "", Taken([], 0, False)),
+        (b"abc", 9, "full", Taken([b"abc"], 3, True)),
+        (b"a\nbc", 9, "full", Taken([b"a"], 2, False)),
+        (b"rest\na\n", 9, "in", Taken([b"a"], 7, False)),
+        (b"rest", 9, "in", Taken([], 4, True)),
+        (b"rest", 9, "in ended", Taken([], 4, True)),
+        (b"", 9, "ended", Taken([], 0, False)),
+    ],
+)
+def test_lines_of_a_batch(data: bytes, most: int, flags: str, expected: Taken) -> None:
+    words = flags.split()
+    taken = take_lines(
+        data, most, is_in_line="in" in words, is_full="full" in words, is_ended="ended" in words
+    )
+    assert taken == expected

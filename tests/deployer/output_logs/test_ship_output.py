@@ -1,0 +1,325 @@
+"""Output files are stored as log records exactly once, whatever breaks in between."""
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from control_domain.projects.application_keys import ApplicationKey
+from control_domain.sealing import CannotOpen
+from deployer.output_logs import ship_output
+from deployer.output_logs.line_budget import LineBudget
+from deployer.output_logs.progress import read_progress
+from deployer.output_logs.ship_output import OutputShipper
+from deployer.processes.output_file import truncate_output
+from tests.operator_cli.fake_ingest import FakeIngest, answer, cut_connection
+
+_ENVIRONMENT = "env_a"
+
+
+@dataclass
+class _Telemetry:
+    """The part of `ApplicationTelemetry` that shipping uses."""
+
+    url: str
+    keys: dict[str, ApplicationKey]
+    reads: int = 0
+    fault: Exception | None = None
+    values: list[str] = field(default_factory=list)
+    sealed: Exception | None = None
+
+    async def find_keys(self, environment_ids: Any) -> dict[str, ApplicationKey]:
+        self.reads += 1
+        if self.fault is not None:
+            raise self.fault
+        return {name: self.keys[name] for name in environment_ids if name in self.keys}
+
+    async def read_values(self, environment_id: str, deployment_id: int) -> list[str]:
+        if self.sealed is not None:
+            raise self.sealed
+        return self.values
+
+
+@dataclass
+class _World:
+    """A deployer's output folder, and the ingest that it ships to."""
+
+    folder: Path
+    ingest: FakeIngest
+    telemetry: _Telemetry
+    session: aiohttp.ClientSession
+    now: float = field(default_factory=time.time)
+    shipper: OutputShipper = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.budget = LineBudget(lambda: self.now)
+        self.restart()
+
+    @property
+    def path(self) -> Path:
+        return self.folder / _ENVIRONMENT / "7" / "web.1.log"
+
+    def restart(self) -> None:
+        """Forget everything that is in memory, as a killed deployer does."""
+        telemetry: Any = self.telemetry
+        self.shipper = OutputShipper(self.folder, telemetry, self.session, self.budget, lambda: self.now)
+
+    def print(self, text: str | bytes) -> None:
+        """Append to the output, as a process does."""
+        with self.path.open("ab") as file:
+            file.write(text.encode() if isinstance(text, str) else text)
+
+    async def settle(self) -> None:
+        """Ship until nothing is left, with time passing between the passes."""
+        for _ in range(200):
+            if not await self.shipper.ship_once() and not self.shipper._due:
+                return
+            self.now += 5
+        raise AssertionError(f"lines are left: {self.shipper._progress}")
+
+    @property
+    def titles(self) -> list[str]:
+        return [event["title"] for event in self.ingest.events()]
+
+
+@asynccontextmanager
+async def _world(tmp_path: Path, rate: float = 1e6) -> AsyncIterator[_World]:
+    ingest = FakeIngest()
+    key = ApplicationKey("the-key", _ENVIRONMENT, "production", "shop", 1, rate)
+    async with ingest.serve() as base_url, aiohttp.ClientSession() as session:
+        telemetry = _Telemetry(base_url.removesuffix("/api"), {_ENVIRONMENT: key})
+        world = _World(tmp_path / "outputs", ingest, telemetry, session)
+        world.path.parent.mkdir(parents=True)
+        yield world
+
+
+async def test_lines_become_log_records(tmp_path: Path) -> None:
+    async with _world(tmp_path) as world:
+        world.print('\x1b[32mstarted\x1b[0m\n\n{"level":"warn","msg":"slow","ms":12}\nno end yet')
+        await world.settle()
+        assert world.titles == ["started", "slow"]
+        first, second = world.ingest.events()
+        assert (first["severity"], first["service"]) == ("info", "shop")
+        place = {"pharos.process": "web", "pharos.instance": "web.1", "pharos.deployment": 7}
+        assert first["attributes"] == place
+        assert (second["severity"], second["attributes"]) == ("warning", {"ms": 12, **place})
+        # The supervisor ends the line if the process ends.
+        world.print("\n")
+        await world.settle()
+        assert world.titles[2:] == ["no end yet"]
+        # A second pass over an unchanged file sends nothing.
+        world.restart()
+        await world.settle()
+        assert len(world.ingest.requests) == len(world.ingest.stored)
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_each_line_is_stored_once_despite_kills_and_faults(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    async with _world(tmp_path) as world:
+        printed = 0
+        for _ in range(60):
+            for _ in range(rng.randrange(40)):
+                world.print(f"line {printed} " + "x" * rng.randrange(60) + "\n")
+                printed += 1
+            match rng.randrange(8):
+                case 0:
+                    world.restart()
+                case 1:
+                    # Stored, but the answer is lost, and the deployer is killed before it repeats the batch.
+                    world.ingest.faults.append(cut_connection(world.ingest, stored=True))
+                    await world.shipper.ship_once()
+                    world.restart()
+                case 2:
+                    world.ingest.faults.append(cut_connection(world.ingest, stored=False))
+                case 3:
+                    world.ingest.faults.append(answer(429, **{"Retry-After": "2"}))
+                case 4:
+                    world.ingest.faults.append(answer(503))
+                case 5:
+                    # Larger than what may wait, so all lines stay readable.
+                    truncate_output(world.path, 4000) if world.path.exists() else None
+            if rng.random() < 0.8:
+                await world.shipper.ship_once()
+            if rng.random() < 0.1:
+                task = asyncio.create_task(world.shipper.ship_once())
+                await asyncio.sleep(0.001)
+                task.cancel()
+                await asyncio.wait({task})
+                world.restart()
+            world.now += rng.randrange(3)
+        await world.settle()
+        numbers = [int(title.split()[1]) for title in world.titles if title.startswith("line ")]
+        notes = [title for title in world.titles if not title.startswith("line ")]
+        assert len(numbers) == len(set(numbers))
+        assert numbers == sorted(numbers)
+        # A truncation keeps 4,000 bytes: what was not read by then is reported.
+        assert notes or numbers == list(range(printed)), (printed, len(numbers))
+        assert world.ingest.conflicts == []
+
+
+async def test_lines_that_were_moved_by_a_truncation_are_stored(tmp_path: Path) -> None:
+    async with _world(tmp_path) as world:
+        world.print("".join(f"line {number}\n" for number in range(10)))
+        await world.settle()
+        world.print("".join(f"line {number}\n" for number in range(10, 30)) + "half")
+        truncate_output(world.path, 200)
+        world.print(" of it is left out\nline 30\n")
+        world.restart()
+        await world.settle()
+        assert world.titles == [*(f"line {number}" for number in range(30)), "half", "line 30"]
+
+
+async def test_lost_bytes_are_reported(tmp_path: Path) -> None:
+    async with _world(tmp_path) as world:
+        world.print("a" * 99 + "\n")
+        await world.settle()
+        for number in range(2):
+            world.print(f"{number}" * 99 + "\n")
+            truncate_output(world.path, 10)
+        world.print("after\n")
+        await world.settle()
+        assert world.titles[1].startswith("Pharos left out about ")
+        assert world.titles[-1] == "after"
+
+
+async def test_an_application_that_truncates_its_output_starts_anew(tmp_path: Path) -> None:
+    async with _world(tmp_path) as world:
+        world.print("one\ntwo\n")
+        await world.settle()
+        os.truncate(world.path, 0)
+        world.print("one\n")
+        await world.settle()
+        assert world.titles == ["one", "two", "one"]
+
+
+async def test_a_flood_is_bounded_by_a_share_of_the_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ship_output, "_MAX_BACKLOG", 20_000)
+    monkeypatch.setattr(ship_output, "_KEPT_BACKLOG", 2_000)
+    async with _world(tmp_path, rate=50) as world:
+        # 10 lines a second, and 100 at once.
+        for number in range(10_000):
+            world.print(f"line {number:05d}\n")
+        for _ in range(5):
+            await world.shipper.ship_once()
+        assert len(world.titles) == 100
+        world.now += 1
+        await world.shipper.ship_once()
+        await world.settle()
+        stored = [title for title in world.titles if title.startswith("line ")]
+        notes = [event for event in world.ingest.events() if not event["title"].startswith("line ")]
+        assert stored[-1] == "line 09999"
+        assert len(notes) == 1 and notes[0]["severity"] == "warning"
+        left_out = int(notes[0]["title"].split()[3].replace(",", ""))
+        assert left_out + len(stored) == 10_000 and left_out > 9_000
+
+
+async def test_a_flood_that_goes_on_is_skipped_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ship_output, "_FLOOD_BYTES", 20_000)
+    monkeypatch.setattr(ship_output, "_KEPT_FLOOD", 1_000)
+    async with _world(tmp_path, rate=50) as world:
+        for second in range(6):
+            world.print("".join(f"line {second} {number:05d}\n" for number in range(5_000)))
+            if second % 2:
+                truncate_output(world.path, 40_000)
+            await world.shipper.ship_once()
+            await world.shipper.ship_once()
+            world.now += 1
+        world.print("calm again\n")
+        await world.settle()
+        assert world.titles[-1] == "calm again"
+        assert len(world.titles) < 400
+        assert any(title.startswith("Pharos left out about ") for title in world.titles)
+
+
+async def test_a_flood_leaves_the_budget_of_the_account_to_other_outputs(tmp_path: Path) -> None:
+    async with _world(tmp_path, rate=50) as world:
+        for name in ("a", "b", "c"):
+            (world.path.parent / f"{name}.1.log").write_text("".join(f"{name} {n}\n" for n in range(5_000)))
+        for _ in range(60):
+            await world.shipper.ship_once()
+            world.now += 1
+        stored = [title.split()[0] for title in world.titles]
+        assert len(stored) <= 100 + 60 * 10
+        assert all(stored.count(name) >= 200 for name in ("a", "b", "c")), stored
+
+
+async def test_a_line_without_an_end_is_cut(tmp_path: Path) -> None:
+    async with _world(tmp_path) as world:
+        world.print(b"x" * 700_000 + b"\nnext\n")
+        await world.settle()
+        cut, following = world.titles
+        assert (len(cut), cut[-11:], following) == (8192, "(line cut)"[-11:].rjust(11), "next")
+
+
+async def test_secrets_are_hidden_and_nothing_is_stored_while_they_are_not_known(tmp_path: Path) -> None:
+    async with _world(tmp_path) as world:
+        world.telemetry.values = ["hunter2hunter2"]
+        world.telemetry.sealed = CannotOpen("no key")
+        world.print("the password is hunter2hunter2\n")
+        for _ in range(3):
+            assert not await world.shipper.ship_once()
+        assert world.titles == []
+        world.telemetry.sealed = None
+        await world.settle()
+        assert world.titles == ["the password is •••"]
+
+
+async def test_a_refused_key_waits_for_the_next_one(tmp_path: Path) -> None:
+    async with _world(tmp_path) as world:
+        world.print("one\n")
+        world.ingest.faults.append(answer(401))
+        for _ in range(5):
+            await world.shipper.ship_once()
+        assert (world.titles, world.telemetry.reads, len(world.ingest.requests)) == ([], 1, 1)
+        await world.settle()
+        assert world.titles == ["one"]
+
+
+async def test_refused_batches_and_foreign_files_stop_nothing(tmp_path: Path) -> None:
+    async with _world(tmp_path) as world:
+        secret = tmp_path / "secret"
+        secret.write_text("secret\n")
+        (world.path.parent / "web.2.log").symlink_to(secret)
+        os.mkfifo(world.path.parent / "web.3.log")
+        (world.folder / "env_b" / "1").mkdir(parents=True)
+        (world.folder / "env_b" / "1" / "web.1.log").write_text("without a key\n")
+        world.print("refused\n")
+        world.ingest.faults.append(answer(422))
+        for _ in range(3):
+            await world.shipper.ship_once()
+        world.print("next\n")
+        for _ in range(3):
+            await world.shipper.ship_once()
+        assert [title for title in world.titles if not title.startswith("Pharos")] == ["next"]
+
+
+async def test_a_database_outage_is_survived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ship_output, "_POLL_SECONDS", 0.001)
+    async with _world(tmp_path) as world:
+        world.telemetry.fault = OperationalError("select", {}, Exception("away"))
+        world.print("one\n")
+        task = asyncio.create_task(world.shipper.run())
+        while world.telemetry.reads < 3:
+            await asyncio.sleep(0.001)
+        world.telemetry.fault = None
+        while not world.titles:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        await asyncio.wait({task})
+        assert world.titles == ["one"]
+        # The batch was written down before it was sent.
+        assert (read_progress(world.path).end or read_progress(world.path).position) == 4
