@@ -13,14 +13,14 @@ from storage_backends.key_directory.interface import KeyDirectory, KeyEntry, Rea
 
 
 class ChangedKeys(Struct):
-    """What a transaction has changed that the edges have to learn after its commit."""
+    """The keys and sites that a transaction has changed. The edges must receive them after its commit."""
 
     keys: list[bytes] = field(default_factory=list)
     """Digests of keys and tracker IDs that were created or changed."""
     sites: list[int] = field(default_factory=list)
     """IDs of the sites among them."""
     revoked: list[bytes] = field(default_factory=list)
-    """Digests of keys and tracker IDs that were revoked or removed: none becomes valid again."""
+    """Digests of keys and tracker IDs that were revoked or removed. They never become valid again."""
 
     def __bool__(self) -> bool:
         return bool(self.keys or self.sites or self.revoked)
@@ -35,12 +35,12 @@ class ChangedKeys(Struct):
 async def publish_changes(
     sessions: Sessions, directory: KeyDirectory, changed: ChangedKeys, now: datetime
 ) -> None:
-    """Bring the entries of these keys in the key directory to what the database has now.
+    """Update the entries of these keys in the key directory to the present state in the database.
 
-    What was committed last is valid, also if other changes of the same keys are published at the same time. Raises
+    The last committed state wins, even if other changes of the same keys are published at the same time. Raises
     `StorageUnavailable` and what the database raises.
     """
-    # Without the database, which may be away now.
+    # Revoke first, without the database, which may be unreachable now.
     for digest in changed.revoked:
         await directory.revoke(digest)
 
@@ -59,7 +59,8 @@ async def publish_changes(
 
 
 async def publish_keys(sessions: Sessions, directory: KeyDirectory, now: datetime) -> int:
-    """Publish every live key and every site, and return their number. Called at each start: the directory may be lost.
+    """Publish every live key and every site, and return their number. Called at each start, because the directory may
+    have been lost.
 
     Raises `StorageUnavailable` and what the database raises.
     """
@@ -90,8 +91,8 @@ async def _publish_until_current(
 ) -> None:
     """Publish what `read` returns, and revoke those of `digests` that it does not return, until nothing changes.
 
-    Two changes may be published in the other order than they were committed, so the last one to publish has to read
-    what is current.
+    Two changes may be published in a different order than they were committed, so the last publication has to read the
+    current state.
     """
     published: dict[bytes, KeyEntry | None] = {}
     while True:

@@ -252,7 +252,7 @@ LARGE: Mapping[str, tuple[str, Faults]] = {
     "steps": ("version: VERSION\nbuild: {steps: [" + "1," * 24_000 + "]}", [f"line 2: build.steps[9993]: {_MANY}"]),
     "environments": ("version: VERSION\nenvironments:\n" + "".join(f" e{n}: 1\n" for n in range(4500)), {
         WORKFLOW: ["line 1: processes: is missing", "line 2: environments: TOP"],
-        CONFIGURATION: ["line 2: environments: has 4,500 environments: 100 are the most in a document"]}),
+        CONFIGURATION: ["line 2: environments: has 4,500 environments: the limit of a document is 100"]}),
     "a long number": ("version: " + "9" * 49_000, [
         "line 1: version: is a whole number that 64 bits do not hold: write it in quotes"]),
     "a long fraction": ("version: 0." + "0" * 49_000 + "x", _OTHER_VERSION),

@@ -33,7 +33,7 @@ _HEAD = """\
 _SECTIONS = ("project", "environments", "sites", NOTIFICATIONS)
 _WIDEST = 110
 _INDENT = "  "
-# Texts that obviously need no quotes; more would be allowed.
+# Texts that certainly need no quotes. YAML would allow more.
 _PLAIN = re.compile(r"[\w/][\w./+-]*(?: [\w/][\w./+-]*)*")
 # Texts that YAML 1.1 reads as other types are quoted too: many tools support no other version.
 _YAML_1_1 = yaml.resolver.Resolver()

@@ -196,7 +196,7 @@ async def test_no_preview_is_created_beyond_the_limit(
 ) -> None:
     await _open(managed, 1, "first")
     monkeypatch.setattr(limits, "MAX_PREVIEWS", 1)
-    assert await _not_ready(managed) == "The project has 1 previews, which is the most: remove one first."
+    assert await _not_ready(managed) == "The project has 1 previews, which is the limit: remove one first."
     # The preview that is there is used again.
     _, is_new = await _open(managed, 1, "first")
     assert not is_new

@@ -186,7 +186,7 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
             ("build.steps[6]", 11, _QUOTES.format("a list")),
             ("build.steps[7]", 12, _QUOTES.format("nothing"))]),
     "too many steps": (f"{_HEAD}build: {{steps: [{'x,' * 51}]}}", [
-        ("build.steps", 3, "has 51 items: 50 are the most")]),
+        ("build.steps", 3, "has 51 items: the limit is 50")]),
     "steps that are one": (f"{_HEAD}build: {{steps: make}}\nrelease: [migrate]", [
         ("build.steps", 3, "must be a list, not text"), ("release", 4, "must be a mapping, not a list")]),
     "branches": (f"{_HEAD}triggers:\n  push:\n    -x: a\n    a b: a\n    a..b: a\n    '': a\n    {'x' * 201}: a\n", [

@@ -173,7 +173,7 @@ _WRONG: dict[str, tuple[str, Mapping[str, Any], list[tuple[str, str]]]] = {
         f"b{n}": "é" * (MOST_BYTES // 2) for n in range(2)}}, [
             ("", "have more than 262,144 bytes together"), ("b0", _UNUSED), ("b1", _UNUSED)]),
     "too many": ("version: 2\nproject: {name: '${a0}'}", {f"a{n}": "" for n in range(1001)}, [
-        ("", "are 1,001: 1,000 are the most")]),
+        ("", "are 1,001: the limit is 1,000")]),
     "all ways at once": ("version: 2\nproject: {name: '${a}${b}'}", {"c": "", "b": 1, "d e": ""}, [
         ("b", "must be a text"), ("'d e'", _NAME), ("a", "is missing: line 2 has it, at project.name"),
         ("c", _UNUSED)]),

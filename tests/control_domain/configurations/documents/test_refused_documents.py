@@ -144,7 +144,7 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
                    ("variables.h.value", 12, "unknown; known are keep"),
                    ("variables.i", 13, "a value cannot hold NUL"))]),
     "too many variables": (environment("variables: {" + ",".join(f"A{n}: ''" for n in range(1001)) + "}"), _of_a(
-        ("variables", 4, "has 1,001 variables: 1,000 are the most"))),
+        ("variables", 4, "has 1,001 variables: the limit is 1,000"))),
     "names of heartbeats and queues": (
         heartbeats("'': {}", "' a': {}", f"{'a' * 101}: {{}}", '"a\\nb": {}')
         + "    queues: {' ': , \"\\u202e\": }", _of_a(*(
@@ -201,7 +201,7 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
     "domains of nothing": (site("domains:"), [("sites.s.domains", 4, "must be a list, not nothing")]),
     "a domain that is no list": (site("domains: a.example"), [("sites.s.domains", 4, "must be a list, not text")]),
     "too many domains": (site("domains: [" + ",".join(f"a{n}" for n in range(51)) + "]"), [
-        ("sites.s.domains", 4, "has 51 items: 50 are the most")]),
+        ("sites.s.domains", 4, "has 51 items: the limit is 50")]),
     "a site's zone": (site("timezone: europe/oslo"), [("sites.s.timezone", 4, f"'europe/oslo' {_ZONE}")]),
     "goals": (
         goals("Purchase", "{}", "{name: a}", "{name: b, event: x, path: /}", "{event: x}", "{name: '', path: /}",
@@ -228,14 +228,14 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
                 ("path", "a path begins with / and has at most 2048 characters, like /welcome"),
                 ("event", _QUOTES.format("a whole number"))))]),
     "too many goals": (site("goals: [" + ",".join(f"{{name: a{n}, path: /}}" for n in range(101)) + "]"), [
-        ("sites.s.goals", 4, "has 101 items: 100 are the most")]),
+        ("sites.s.goals", 4, "has 101 items: the limit is 100")]),
     "too many environments and sites": (
         "version: 2\n" + "".join(
             f"{key}: {{{','.join(f'a{n}: ' for n in range(101))}}}\n" for key in ("environments", "sites")), [
-            ("environments", 2, "has 101 environments: 100 are the most in a document"),
-            ("sites", 3, "has 101 sites: 100 are the most in a document")]),
+            ("environments", 2, "has 101 environments: the limit of a document is 100"),
+            ("sites", 3, "has 101 sites: the limit of a document is 100")]),
     "too many queues": (environment("queues: {" + ",".join(f"q{n}: " for n in range(1001)) + "}"), [
-        ("environments", 2, "has 1,001 queues: 1,000 are the most in a document")]),
+        ("environments", 2, "has 1,001 queues: the limit of a document is 1,000")]),
     "addresses that are none": (
         deleted("a b", "environments", "environments.b.variables", "sites.s.goals", "sites.s.variables.X",
                 "environments..b", "environments.b.window.days", "1", "''", "x" * 1501), [
@@ -273,7 +273,7 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
             (f"delete[{n}]", 10 + n, f"is wanted as well, by what begins on line {line}: take it out there or here")
             for n, line in ((0, 3), (1, 3), (2, 3), (4, 6), (5, 8), (6, 8))]),
     "too many addresses": ("version: 2\ndelete: [" + "sites.a," * 1001 + "]", [
-        ("delete", 2, "has 1,001 items: 1,000 are the most")]),
+        ("delete", 2, "has 1,001 items: the limit is 1,000")]),
     "a fault of YAML and one of the document": (environment("replicas: 0", "replicas: 5", "branch: !x [1]"), _of_a(
         ("replicas", 4, "must be 1 to 20"), ("replicas", 5, "is given on line 4 already"),
         ("branch", 6, "has the tag '!x': only those of YAML's core schema are taken; leave it out"),
