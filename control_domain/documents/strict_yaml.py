@@ -256,7 +256,7 @@ class _Reader:
                 self._refuse(line, "a key is not text: write it in quotes")
         elif key in members:
             self._places[-1] = key
-            self._refuse(line, f"is given already on line {members[key].line} already")
+            self._refuse(line, f"is given already on line {members[key].line}")
         else:
             return key
         return None

@@ -146,7 +146,7 @@ async def use_link(
     by_operator = link.created_by_id is None
     await count_attempt(session, limits_of_secret(f"link {link.id}"), now)
     await session.commit()
-    # Lock the link before the code is checked: both work once, and are used up in the same transaction.
+    # Hash before the code is checked: a code works once, and must be used up in the same transaction as the link.
     hash = await hasher.hash(normalized)
     if not by_operator:
         await check_code(session, keys, person, code, origin.network, now)

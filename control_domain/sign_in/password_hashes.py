@@ -24,7 +24,7 @@ _MAX_RUNNING = 2
 _MAX_WAITING = 64
 # Limit of one wider network, so that a crowd in one network does not take all places.
 _MAX_WAITING_OF_NETWORK = 16
-# The hash of no real password. It is verified for unknown people and people without a password, so that the response #
+# The hash of no real password. It is verified for unknown people and people without a password, so that the response
 # takes the same time for them.
 _DUMMY = "$argon2id$v=19$m=19456,t=2,p=1$SEoyNyy/oO865FnjkbkaEw$k0P8u7J7FiH1xNEBrywFn0VvwCu/mauN1NhaD5taf4I"
 

@@ -133,7 +133,10 @@ def test_a_document_is_planned_and_applied(on_socket: PlatformProcess, live: str
     assert f"\nOperation {first}: succeeded\n+ environments.live\n    + type: production\n" in shown
     assert SECRET not in shown + output
     line = expect_refusal(run, "config", "retry", str(number), str(first))
-    assert line == f"Operation {first} is succeeded: only one that is canceled or failed can be tried again."
+    assert (
+        line
+        == f"Operation {first} is succeeded: only an operation that is canceled or failed can be tried again."
+    )
 
 
 def test_apply_prints_the_finished_run_as_json(on_socket: PlatformProcess, live: str, given: Given) -> None:

@@ -46,7 +46,7 @@ def test_a_waiting_deployment_is_approved(
     assert f"deployment {number}" in run_text(pharos, "approvals", "--quiet").splitlines()
     approve = ("approve", "deployment", str(number))
     assert expect_refusal(pharos, *approve, "--revision", REVISION) == (
-        "Owner has asked for it: somebody else has to decide. That person runs this command with a token of their own. "
+        "Owner made this request: another person must decide. That person runs this command with a token of their own. "
         f"`pharos cancel {number}` cancels your own deployment."
     )
     line = expect_refusal(second, *approve)

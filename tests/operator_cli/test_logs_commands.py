@@ -108,7 +108,7 @@ def test_output_on_another_machine_is_refused(
     on_engines: RunCommand, write: WriteRows, environment_path: str
 ) -> None:
     line = expect_refusal(on_engines, "logs", environment_path)
-    assert line == f"Nothing of {environment_path} has run yet: deploy it first."
+    assert line == f"No process of {environment_path} has run yet: deploy it first."
     environment = read_environment_number(on_engines, environment_path)
     write(lambda session, now: deployment_rows.lease_environment(session, environment, now))
     for command in (("logs", environment_path), ("logs", environment_path, "-f")):

@@ -53,7 +53,7 @@ _APPLY_BY_KIND: Mapping[Kind, Callable[[StepContext], Awaitable[Publications]]] 
     "site": apply_site_step,
     "rule": apply_rule_step,
 }
-_DONE: Mapping[Verb, str] = {"create": "made", "update": "changed", "delete": "removed"}
+_DONE: Mapping[Verb, str] = {"create": "created", "update": "changed", "delete": "removed"}
 
 
 async def apply_step(

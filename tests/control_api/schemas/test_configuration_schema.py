@@ -196,7 +196,7 @@ _BEYOND = (
     "The pending time is",
     "The grace time is",
     "The longest run time is",
-    "is no origin",
+    "is not an origin",
     "is no host name",
     "is in the list already",
     "is the name of another goal",
