@@ -16,7 +16,8 @@ _OF_SERVICES = ("service.error_rate", "service.latency")
 _MOST = 300
 _SECONDS = 12.0
 _LEAST_SEEN = timedelta(minutes=2)
-"""After a time in which nothing was received, averages and rates count as known once this long has passed. Sums would be too small until the length of the whole window has passed."""
+"""After a time in which nothing was received, averages and rates count as known once this long has passed. Sums would
+be too small until the length of the whole window has passed."""
 
 
 class ThresholdScan:
