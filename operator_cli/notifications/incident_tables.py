@@ -90,7 +90,7 @@ def _explain_nothing_sent(incident: dict[str, Any]) -> str:
 
 def _format_state(incident: dict[str, Any]) -> Text:
     if incident["state"] != "firing":
-        # An event without an end is over at once.
+        # An event without an end ends at once.
         return Text("resolved" if incident["state"] == "resolved" else "event", style="dim")
     state = "open" if incident["acknowledged_at"] is None else "acknowledged"
     if incident["silenced_until"] is not None:

@@ -87,7 +87,7 @@ def test_removing_a_site_requires_confirmation(pharos: RunCommand) -> None:
     created = run_json(pharos, "site", "create", "--domain", "https://gone.example")
     number = str(created["id"])
     assert expect_refusal(pharos, "site", "remove", "gone.example") == (
-        f"Without a terminal nobody can be asked whether to remove site {number}, gone.example, with its goals, and "
+        f"Without a terminal, pharos cannot ask whether to remove site {number}, gone.example, with its goals, and "
         "refuse its events: add --yes to do it."
     )
     output = run_text(pharos, "site", "remove", number, "--yes")

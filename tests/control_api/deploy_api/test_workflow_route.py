@@ -145,14 +145,17 @@ async def test_reference_example_gets_the_documented_response(platform: Platform
             f"{TEXT}retain: !!python/name:os.system 1",
             [(".retain", 4, "has the tag '!!python/name:os.system'")],
         ),
-        (f"{TEXT}? {{a: 1, a: 2}}\n: 1", [(".a", 4, "is given on line 4"), ("", 4, "a key is not text")]),
+        (
+            f"{TEXT}? {{a: 1, a: 2}}\n: 1",
+            [(".a", 4, "is given already on line 4"), ("", 4, "a key is not text")],
+        ),
         (f'{TEXT}"\\e[31m": 1', [(r".'\x1b[31m'", 4, "unknown; known are")]),
         (f"{TEXT}# \0", [("", 4, "the character U+0000 is not allowed")]),
         (
             "version: 1\nprocesses:\n  web: {replicas: 2}\nretain: 0",
             [
                 (".processes.web.command", 3, "is missing"),
-                (".processes.web.replicas", 3, "how many of web run is said by the environment"),
+                (".processes.web.replicas", 3, "the environment sets the number of replicas of web"),
                 (".retain", 4, "must be 1 to 50"),
             ],
         ),

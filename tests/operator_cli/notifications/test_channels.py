@@ -138,10 +138,10 @@ def test_a_test_is_followed_to_its_end(run: Run, server: FakeApi, monkeypatch: p
         done = run("channels", "test", "ops")
         assert done.status == status, done
         assert "Attempt 1 failed: HTTP 503\n" in done.err
-        assert "The next attempt follows soon. Ctrl-C ends the waiting, and not the test." in done.err
+        assert "The next attempt follows soon. Ctrl-C stops the waiting, not the test." in done.err
         assert not server.answers
         if final is sent:
-            assert "retry   120 ms  HTTP 503" in done.out and "The test has arrived at ops after" in done.out
+            assert "retry   120 ms  HTTP 503" in done.out and "The test was delivered to ops after" in done.out
         else:
             assert "The test was not delivered: HTTP 404" in done.out
             assert "The channel is off now." in done.out
