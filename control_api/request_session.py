@@ -54,7 +54,7 @@ async def _request_session(request: Request) -> AsyncIterator[AsyncSession]:
         if not is_schema_outdated(error):
             raise
         logger.warning(
-            "the database is behind this version, run `pharos migrate`: %s",
+            "the database schema is older than this version, run `pharos migrate`: %s",
             driver_message(error.orig or error),
         )
         raise Unavailable("The database is being upgraded to this version.") from error

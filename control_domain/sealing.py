@@ -79,7 +79,7 @@ class SealingKeys:
         if cipher is None:
             raise CannotOpen(
                 f"The secrets of {owner} are sealed under the key {sealed.key_id}, which is not in "
-                "PHAROS_VARIABLES_KEY. Put its secret behind the present one: new,old."
+                "PHAROS_VARIABLES_KEY. Put its secret after the present one: new,old."
             )
         nonce, rest = sealed.data[:_NONCE_BYTES], sealed.data[_NONCE_BYTES:]
         try:
@@ -89,7 +89,7 @@ class SealingKeys:
         except InvalidTag:
             raise CannotOpen(
                 f"The sealed secrets of {owner} were altered or belong to another owner. Restore "
-                "them from a backup or set them anew."
+                "them from a backup or set them again."
             ) from None
         return msgspec.json.decode(plain, type=dict[str, str])
 

@@ -66,7 +66,7 @@ async def create_heartbeat_key(at: _ChangeHeartbeat, body: _Body) -> CreatedMoni
 async def revoke_heartbeat_key(at: _ChangeHeartbeat) -> MonitorKeyDocument:
     """Revoke a monitor key of a heartbeat.
 
-    No edge accepts it after 5 seconds. A revoked key stays as it is.
+    No edge accepts it after 5 seconds. A revoked key stays unchanged.
     """
     return await _revoke_key(at)
 
@@ -93,7 +93,7 @@ async def create_queue_key(at: _ChangeQueue, body: _Body) -> CreatedMonitorKey:
 async def revoke_queue_key(at: _ChangeQueue) -> MonitorKeyDocument:
     """Revoke a monitor key of a queue.
 
-    No edge accepts it after 5 seconds. A revoked key stays as it is.
+    No edge accepts it after 5 seconds. A revoked key stays unchanged.
     """
     return await _revoke_key(at)
 
@@ -130,7 +130,7 @@ async def create_ping_key(at: _ChangeHeartbeat) -> PingKeyDocument:
 async def revoke_ping_key(at: _ChangeHeartbeat) -> PingKeyDocument:
     """Revoke a ping key of a heartbeat.
 
-    No edge accepts it after 5 seconds. A revoked key stays as it is.
+    No edge accepts it after 5 seconds. A revoked key stays unchanged.
     """
     key = await ping_keys.revoke_ping_key(at.session, at.found, at.number("key_id"), at.actor, at.now)
     at.revoke_after_commit([key.digest])

@@ -117,7 +117,8 @@ async def check_input_authors(
         changed = f"the {name} since deployment {deployment.id} was requested"
         if None in changed_by:
             raise SecondPersonRequired(
-                f"It is not known who changed {changed}, so nobody can be the second person. Cancel the deployment "
+                f"Pharos does not know who changed {changed}, so nobody can be the second person. "
+                "Cancel the deployment "
                 "and request a new one."
             )
         if person.id in changed_by:
@@ -131,7 +132,7 @@ async def check_input_authors(
 async def _find_authors_of_variables(
     session: AsyncSession, deployment: Deployment, inputs: DeploymentInputs
 ) -> set[int | None]:
-    """Return the authors of the versions since, back to the last one that replaced all variables."""
+    """Return the authors of the versions since then, back to the last version that replaced all variables."""
     if inputs.variables_id is None:
         return set()
     query = select(VariableSet.set_by_id, VariableSet.is_update).where(

@@ -44,7 +44,7 @@ def encode_new_commits(found: NewCommits | None) -> str:
 
 
 def read_new_commits(deployment: Deployment, live_revision: str | None) -> NewCommits | None:
-    """Return the commits; None if they are not known yet, or if another release is live by now."""
+    """Return the commits; None if they are not known yet, or if another release is live now."""
     if deployment.new_commits is None or live_revision is None:
         return None
     found = msgspec.json.decode(deployment.new_commits, type=NewCommits | None)

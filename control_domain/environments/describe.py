@@ -262,7 +262,7 @@ async def _read_live(session: AsyncSession, ids: Sequence[int]) -> dict[int, Liv
 
 
 async def _read_variables(session: AsyncSession, ids: Sequence[int]) -> dict[int, VariablesSummary]:
-    """Without the sealed values, which nobody needs here."""
+    """Return the newest variables of environments, without the sealed values, which are not needed here."""
     others = aliased(VariableSet)
     # Account scope: the environments of the outer query are of the account.
     newest = select(func.max(others.version)).where(others.environment_id == VariableSet.environment_id)

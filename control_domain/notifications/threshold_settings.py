@@ -44,7 +44,8 @@ class ThresholdSettings:
 
     @property
     def measured(self) -> tuple[object, ...]:
-        """The settings that say what is measured. If one of them changes, the threshold starts anew."""
+        """The settings that say what is measured. If one of them changes, the threshold is evaluated from the
+        start."""
         return (self.kind, self.target, self.service, self.aggregation, self.direction)
 
     def columns(self) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class CurrentSession(TypedDict):
     accounts: Annotated[list[OwnAccount], Meta(description="All accounts in which the person is a member.")]
     scopes: Annotated[list[Scope], Meta(description="All scopes: the role decides what the person may do.")]
     has_password: bool
-    second_factor: Annotated[bool, Meta(description="True if sign-in asks for a code.")]
+    second_factor: Annotated[bool, Meta(description="True if sign-in requires a code.")]
     created_at: Annotated[str, Meta(description="When the person signed in.")]
     expires_at: Annotated[
         str, Meta(description="When the session ends; earlier after 7 days without a request.")
@@ -104,7 +104,7 @@ class ConfirmedSecondFactor(TypedDict):
 
 
 class SecondFactorState(TypedDict):
-    """Whether sign-in asks for a code."""
+    """The state of the second factor: whether sign-in requires a code."""
 
     second_factor: bool
 

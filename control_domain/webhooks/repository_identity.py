@@ -109,7 +109,8 @@ def explain_mismatch(repository: Repository, hosted: HostedRepository) -> str:
 def _explain_new_id(repository: Repository, hosted: HostedRepository) -> str:
     return (
         f"It is about {_describe(hosted)}, which has the name of {repository.url} but another ID than "
-        f"{repository.host_id}: the repository was removed and made anew, or another one has its name now. To deploy "
+        f"{repository.host_id}: the repository was removed and created again, or another one has its "
+        "name now. To deploy "
         f"from the new one, {_advise(repository, hosted)}"
     )
 

@@ -144,8 +144,8 @@ async def find_trigger_environment(
 ) -> DeployTarget:
     """Return the environment that a trigger names, locked against changes until the end of the transaction.
 
-    `to_deploy`: also lock out deployments of other pushes until then. Raises `RepositoryNotReady` if the project has no
-    environment of that slug.
+    `to_deploy`: also lock out deployments of other pushes until then. Raises `RepositoryNotReady` if the project has
+    no environment with this slug.
     """
     query = select(Environment).where(Environment.project_id == project.id, Environment.slug == slug)
     # Lock the environment before the rows that refer to it, and with the final lock strength: on Postgres a

@@ -84,7 +84,7 @@ def _explain_nothing_sent(incident: dict[str, Any]) -> str:
         return "Nothing was sent of it: it is silenced."
     return (
         "Nothing was sent of it yet. The first message waits for further incidents, and\n"
-        "for the end of quiet hours. `pharos rules` shows who is notified of what."
+        "for the end of quiet hours. `pharos rules` shows the recipients of incidents."
     )
 
 

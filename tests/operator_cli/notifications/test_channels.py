@@ -141,7 +141,9 @@ def test_a_test_is_followed_to_its_end(run: Run, server: FakeApi, monkeypatch: p
         assert "The next attempt follows soon. Ctrl-C stops the waiting, not the test." in done.err
         assert not server.answers
         if final is sent:
-            assert "retry   120 ms  HTTP 503" in done.out and "The test was delivered to ops after" in done.out
+            assert (
+                "retry   120 ms  HTTP 503" in done.out and "The test was delivered to ops after" in done.out
+            )
         else:
             assert "The test was not delivered: HTTP 404" in done.out
             assert "The channel is off now." in done.out

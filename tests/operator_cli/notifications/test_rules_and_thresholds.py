@@ -59,7 +59,7 @@ def test_a_rule_is_created_and_changed_by_names(run: Run, server: FakeApi) -> No
         done = run(*words)
         assert (done.status, done.out) == (status, "") and message in done.err, done
     done = run("rules", "set", "5", "--default-kinds", "--reminders", "off")
-    assert done.status == 0 and "people in the rule get not nothing" in done.out
+    assert done.status == 0 and "people in the rule get nothing" in done.out
     assert _last(server, "PATCH") == {"kinds": None, "reminders": False}
 
 
