@@ -135,7 +135,7 @@ def test_a_document_is_planned_and_applied(on_socket: PlatformProcess, live: str
     line = expect_refusal(run, "config", "retry", str(number), str(first))
     assert (
         line
-        == f"Operation {first} is succeeded: only an operation that is canceled or failed can be tried again."
+        == f"Operation {first} is succeeded: only an operation that is canceled or failed can be retried."
     )
 
 
