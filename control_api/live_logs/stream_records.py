@@ -107,7 +107,7 @@ class RecordReader:
         self._known: Counter[LogPlace] | None = None
         """The number of newest records at each position at the last read; None before the first read."""
         self._returned: set[_Key] = set()
-        """The number of records at each position that were returned."""
+        """The newest records that were returned already."""
 
     async def read(self, now: datetime) -> Sequence[dict[str, Any]]:
         """Return the rows that were stored since the last call, the oldest first; the first call returns none.

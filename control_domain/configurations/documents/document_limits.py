@@ -14,7 +14,7 @@ from control_domain.monitors.settings import MAX_CRON_LENGTH
 MOST_ENVIRONMENTS = 100
 MOST_SITES = 100
 MOST_HEARTBEATS = 500
-"""Environments, monitors and thresholds together; the limits below also count the whole document."""
+"""Heartbeats of all environments together; the limits below also count the whole document."""
 MOST_QUEUES = 1000
 MOST_THRESHOLDS = 500
 MOST_RULES = 100
