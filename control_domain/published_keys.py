@@ -38,7 +38,7 @@ async def publish_changes(
     """Update the entries of these keys in the key directory to the present state in the database.
 
     The last committed state wins, even if other changes of the same keys are published at the same time. Raises
-    `StorageUnavailable` and what the database raises.
+    `StorageUnavailable` and the errors of the database.
     """
     # Revoke first, without the database, which may be unreachable now.
     for digest in changed.revoked:
@@ -62,7 +62,7 @@ async def publish_keys(sessions: Sessions, directory: KeyDirectory, now: datetim
     """Publish every live key and every site, and return their number. Called at each start, because the directory may
     have been lost.
 
-    Raises `StorageUnavailable` and what the database raises.
+    Raises `StorageUnavailable` and the errors of the database.
     """
     return await directory.publish_all(lambda: _read_entries(sessions, now))
 
@@ -81,7 +81,7 @@ async def republish_account(
 ) -> None:
     """Publish the live keys and the sites of an account again, after a change of the account.
 
-    Raises `StorageUnavailable` and what the database raises.
+    Raises `StorageUnavailable` and the errors of the database.
     """
     await _publish_until_current(directory, lambda: _read_entries(sessions, now, account_id))
 
@@ -89,7 +89,8 @@ async def republish_account(
 async def _publish_until_current(
     directory: KeyDirectory, read: ReadEntries, digests: Collection[bytes] = ()
 ) -> None:
-    """Publish what `read` returns, and revoke those of `digests` that it does not return, until nothing changes.
+    """Publish the entries that `read` returns, and revoke the `digests` that it does not return, until nothing
+    changes.
 
     Two changes may be published in a different order than they were committed, so the last publication has to read the
     current state.

@@ -53,7 +53,7 @@ def read_report_query(params: Iterable[tuple[str, str]]) -> ReportQuery:
 
 
 def _find_fault(name: str, value: str) -> str | None:
-    """Return what is wrong with the value, or None."""
+    """Return the fault of the value, or None."""
     match name:
         case "days":
             allowed = [str(days) for days in _DAYS]

@@ -83,7 +83,7 @@ class UsageDocument(TypedDict):
         list[UsageOfEnvironment],
         Meta(
             description="The environments that stored something, of the projects that you may see; at most "
-            f"{MAX_LISTED}, those with the most. `days` counts all."
+            f"{MAX_LISTED}, those with the most data. `days` counts all."
         ),
     ]
     sites: Annotated[

@@ -1,4 +1,4 @@
-"""Read the list of what a configuration document deletes."""
+"""Read the addresses that a configuration document deletes."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -110,9 +110,7 @@ def _check_event(event: str) -> str:
     if not event.isprintable():
         raise ValueError(f"An event's name has 1 to {MAX_EVENT_LENGTH} printable characters")
     if event in AUTOMATIC_EVENTS:
-        raise ValueError(
-            f"{event!r} is what the tracker sends by itself: a goal is something that visitors do"
-        )
+        raise ValueError(f"{event!r} is an event of the tracker itself: a goal must be an action of visitors")
     return event
 
 

@@ -37,7 +37,7 @@ _NOWHERE = "cannot be the address of a resource: it contains a name that is not 
 _SETTING = "is a setting, which cannot be deleted: write"
 _TYPE = "must be development or staging or production"
 _ORIGIN = "is not an origin: write https://shop.example, or https://*.shop.example"
-_TRACKER = "is what the tracker sends by itself: a goal is something that visitors do"
+_TRACKER = "is an event of the tracker itself: a goal must be an action of visitors"
 _ZONE = "is not a time zone; write a name like Europe/Oslo, or UTC"
 _TARGET = "counts either an event or a path: give one of them"
 
