@@ -181,7 +181,7 @@ def _read_changes(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.wake_on_request is not None:
         changes["wake_on_request"] = ON_OFF[arguments.wake_on_request]
     if not changes:
-        raise UsageError("Say what to change: `pharos environment set --help` lists what can be.")
+        raise UsageError("Name a setting to change: `pharos environment set --help` lists them.")
     return changes
 
 

@@ -105,7 +105,7 @@ def test_impossible_requests_are_explained(pharos: RunCommand) -> None:
     for command, output, status in (
         (["create", "X", "--type", "staging", "--slug", "7"], "  slug: ", 1),
         (["create", "X", "--type", "staging", "--project", "no"], "There is no project 'no'.", 5),
-        (["set", "production"], "Say what to change: `pharos environment set --help`", 2),
+        (["set", "production"], "Name a setting to change: `pharos environment set --help`", 2),
         (["set", "production", "--window", "weekdays"], "  window: is not a valid deploy window: ", 1),
         (["set", "production", "--order", "2000"], "  order: must be a whole number from 0 to 1,000", 1),
         (["scale", "production", "21"], "  replicas: must be a whole number from 1 to 20", 1),

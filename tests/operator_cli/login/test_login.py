@@ -242,4 +242,4 @@ def test_a_token_sent_in_the_clear_is_warned_about(tmp_path: Path, environment: 
         [str(PHAROS), "login", "http://no-such-host.invalid"],
         input=TOKEN, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=60,
     )  # fmt: skip
-    assert "travels unencrypted" in done.stderr
+    assert "is sent unencrypted" in done.stderr

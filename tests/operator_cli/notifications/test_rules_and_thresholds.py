@@ -53,7 +53,7 @@ def test_a_rule_is_created_and_changed_by_names(run: Run, server: FakeApi) -> No
     for words, message, status in (
         (("rules", "create", "x"), "Name the recipients", 2),
         (("rules", "create", "x", "--channel", "opps"), "Did you mean 'ops'?", 5),
-        (("rules", "set", "5"), "Say what to change", 2),
+        (("rules", "set", "5"), "Name a setting to change", 2),
         (("rules", "set", "5", "--default-kinds", "--kind", "queue"), "do not go together", 2),
     ):
         done = run(*words)
