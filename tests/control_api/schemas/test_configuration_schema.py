@@ -189,7 +189,9 @@ def _in_environment(lines: str) -> str:
 # What a schema cannot say.
 _BEYOND = (
     "is no time zone",
+    "is not a time zone",
     "is no cron expression",
+    "is not a cron expression",
     "never comes",
     "A period lasts from",
     "The window is",
@@ -199,10 +201,10 @@ _BEYOND = (
     "is not an origin",
     "is no host name",
     "is in the list already",
-    "is the name of another goal",
-    "is wanted as well",
-    "is the address of nothing that there can be",
-    "is named on line",
+    "is already the name of another goal",
+    "is also described",
+    "cannot be the address of a resource",
+    "is already named on line",
 )
 
 

@@ -151,5 +151,5 @@ def test_a_test_is_followed_to_its_end(run: Run, server: FakeApi, monkeypatch: p
     assert "since=2026-11-20T12%3A00%3A00Z" in server.requests[-3].path
     monkeypatch.setattr(follow_test, "_PATIENCE_SECONDS", 0.0)
     done = run("channels", "test", "ops")
-    assert done.status == 1 and "the workers of the installation may not run" in done.err
-    assert "is on its way" in run("channels", "test", "ops", "--no-wait").out
+    assert done.status == 1 and "the workers of the installation may not be running" in done.err
+    assert "was started" in run("channels", "test", "ops", "--no-wait").out
