@@ -86,6 +86,7 @@ def make_key_entry(
     monitor: str | None = None,
     *,
     may_create: bool = False,
+    is_application_key: bool = False,
 ) -> KeyEntry:
     """Return the entry of the key in the key directory. `project_id` and `environment_id` are public IDs."""
     return KeyEntry(
@@ -98,6 +99,7 @@ def make_key_entry(
         expires_ms=None if key.expires_at is None else to_epoch_ms(key.expires_at),
         monitor=monitor,
         may_create=may_create,
+        is_application_key=is_application_key,
     )
 
 

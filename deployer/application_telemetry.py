@@ -38,7 +38,6 @@ class ApplicationTelemetry:
     now: Callable[[], datetime]
     url: str | None
     """The URL of the edge as applications reach it, without `/api`; None: it is not known, and nothing is injected."""
-    is_protobuf: bool = False
     publish: PublishKey | None = None
     """None: the control plane finds new keys in the database within a second."""
 
@@ -58,7 +57,7 @@ class ApplicationTelemetry:
                 await self.publish(created)
             except StorageUnavailable as error:
                 logger.warning("the ingest key of an application is not published yet: %s", error)
-        return TelemetryVariables(key, self.url, self.is_protobuf)
+        return TelemetryVariables(key, self.url)
 
     @shielded
     async def _ensure(self, environment_id: str) -> tuple[ApplicationKey, bytes | None] | None:

@@ -69,9 +69,7 @@ async def running_local_deployer(
             "applications get no variables for telemetry, and their output is not stored as logs: set "
             "PHAROS_DEPLOY_TELEMETRY_URL or PHAROS_PUBLIC_URL to the URL of the edge"
         )
-    telemetry = ApplicationTelemetry(
-        sessions, keys, utc_now, url, is_protobuf=settings.otlp_protobuf, publish=publish_key
-    )
+    telemetry = ApplicationTelemetry(sessions, keys, utc_now, url, publish=publish_key)
     raise_open_file_limit()
     deployer: Deployer
     gateways = parse_trusted_proxies(settings.trusted_proxies)

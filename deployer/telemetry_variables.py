@@ -20,8 +20,6 @@ class TelemetryVariables:
     key: ApplicationKey
     url: str
     """The URL of the edge as applications reach it, without `/api`."""
-    is_protobuf: bool
-    """True if the edge takes OTLP in protobuf."""
 
     def for_process(self, process: str, revision: str, own: Mapping[str, str]) -> dict[str, str]:
         """Return the variables of a process, with `own`, which the user has set: these win.
@@ -44,7 +42,8 @@ class TelemetryVariables:
         }
         if not any(_ENDPOINT.fullmatch(name) for name in own):
             variables["OTEL_EXPORTER_OTLP_ENDPOINT"] = f"{self.url}/api/v1/otlp"
-            variables["OTEL_EXPORTER_OTLP_PROTOCOL"] = "http/protobuf" if self.is_protobuf else "http/json"
+            # All SDKs have this protocol, and edges take it from the keys of applications. Few have http/json.
+            variables["OTEL_EXPORTER_OTLP_PROTOCOL"] = "http/protobuf"
             variables["OTEL_EXPORTER_OTLP_HEADERS"] = f"Authorization=Bearer%20{key.secret}"
         if "PHAROS_URL" not in own:
             variables["PHAROS_URL"] = self.url

@@ -136,7 +136,15 @@ async def live_ingest_keys(
     if account_id is not None:
         query = query.where(Account.id == account_id)
     return [
-        make_key_entry(key, CredentialKind.INGEST_KEY, account, project_id, environment_id)
+        make_key_entry(
+            key,
+            CredentialKind.INGEST_KEY,
+            account,
+            project_id,
+            environment_id,
+            # Only the keys of applications are stored with their secret.
+            is_application_key=key.sealed is not None,
+        )
         for key, environment_id, project_id, account in await session.execute(query)
         if is_live(key, now)
     ]

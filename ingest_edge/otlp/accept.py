@@ -80,7 +80,7 @@ class AcceptOtlp:
 
     intake: Intake
     protobuf: bool = False
-    """True if bodies in protobuf are accepted too."""
+    """True if every key may send bodies in protobuf; otherwise only the keys of deployed applications may."""
     accelerator: Accelerator | None = None
     _protobuf: Any = field(init=False, default=None)
     _protobuf_limits: Limits = field(init=False)
@@ -99,10 +99,7 @@ class AcceptOtlp:
         self._json_counters = json_counters(self.accelerator, limits)
         self._protobuf_counters = protobuf_counters(self.accelerator, limits)
         if self.protobuf:
-            # Imported only here, because the message classes take 10 MB.
-            from ingest_edge.otlp import protobuf
-
-            self._protobuf = protobuf
+            self._protobuf = _import_protobuf()
 
     async def accept(self, request: web.BaseRequest) -> web.StreamResponse:
         """Append the body to the log with the indexes of its rejected records, and respond 200.
@@ -111,7 +108,8 @@ class AcceptOtlp:
         """
         received_ms = now_ms()
         # First, because all responses have the request's content type.
-        in_protobuf = self._is_protobuf(request)
+        is_sent_in_protobuf = _is_protobuf(request)
+        request[WANTS_PROTOBUF] = in_protobuf = is_sent_in_protobuf and self.protobuf
         path = request.path.removeprefix(OTLP)
         signal = _SIGNALS.get(path)
         if signal is None:
@@ -120,6 +118,10 @@ class AcceptOtlp:
             raise MethodNotAllowed("OTLP takes POST only.", headers={hdrs.ALLOW: "POST"})
         intake = self.intake
         key = await intake.authenticate(request, CredentialKind.INGEST_KEY, received_ms)
+        if is_sent_in_protobuf and key.is_application_key:
+            request[WANTS_PROTOBUF] = in_protobuf = True
+            if self._protobuf is None:
+                self._protobuf = await asyncio.to_thread(_import_protobuf)
         if not in_protobuf:
             _check_json(request)
         limits = self._protobuf_limits if in_protobuf else intake.limits
@@ -147,10 +149,12 @@ class AcceptOtlp:
     def _begin(self, path: str, headers: "CIMultiDictProxy[str]") -> Complete | None:
         received_ms = now_ms()
         content_type = headers.get(hdrs.CONTENT_TYPE)
-        in_protobuf = self.protobuf and content_type == PROTOBUF
-        if not in_protobuf and content_type != JSON:
+        in_protobuf = content_type == PROTOBUF
+        if (in_protobuf and self._protobuf is None) or (not in_protobuf and content_type != JSON):
             return None
         head = self.intake.accept_head_now(headers, received_ms)
+        if head is not None and in_protobuf and not self.protobuf and not head.key.is_application_key:
+            return None
         return None if head is None else partial(self._complete, path, in_protobuf, head)
 
     def _complete(self, path: str, in_protobuf: bool, head: AcceptedHead, sent: bytes) -> Begun | None:
@@ -210,12 +214,16 @@ class AcceptOtlp:
         async with self._repairs:
             return await asyncio.to_thread(decoder.decode_repaired, body, refused, limits)
 
-    def _is_protobuf(self, request: web.BaseRequest) -> bool:
-        content_type = request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
-        if not self.protobuf or content_type != PROTOBUF:
-            return False
-        request[WANTS_PROTOBUF] = True
-        return True
+
+def _is_protobuf(request: web.BaseRequest) -> bool:
+    return request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower() == PROTOBUF
+
+
+def _import_protobuf() -> Any:
+    """Return the module of protobuf bodies. It is imported only where it is needed: its messages take 10 MB."""
+    from ingest_edge.otlp import protobuf
+
+    return protobuf
 
 
 def _meta(key: KeyEntry, received_ms: int, verdict: Verdict, *, in_protobuf: bool) -> bytes:

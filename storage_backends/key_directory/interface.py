@@ -34,6 +34,8 @@ class KeyEntry:
     """The site of a tracker ID; None for a key."""
     may_create: bool = False
     """True for the ping key of an environment in which pings may create heartbeats: it has not too many yet."""
+    is_application_key: bool = False
+    """True for the ingest key that a deployed application gets from the platform: it may send OTLP in protobuf."""
 
 
 ReadEntries = Callable[[], Awaitable[Sequence[KeyEntry]]]

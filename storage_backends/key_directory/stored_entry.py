@@ -21,6 +21,7 @@ class _Stored(msgspec.Struct, array_like=True, frozen=True):
     site_id: int | None = None
     origins: tuple[str, ...] = ()
     may_create: bool = False
+    is_application_key: bool = False
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -42,6 +43,7 @@ def encode_entry(entry: KeyEntry) -> bytes:
             None if entry.site is None else entry.site.site_id,
             () if entry.site is None else entry.site.origins,
             entry.may_create,
+            entry.is_application_key,
         )
     )
 
@@ -60,4 +62,5 @@ def decode_entry(digest: bytes, data: bytes) -> KeyEntry:
         stored.monitor,
         None if stored.site_id is None else SiteEntry(stored.site_id, stored.origins),
         stored.may_create,
+        stored.is_application_key,
     )

@@ -47,6 +47,7 @@ def entry() -> KeyEntry:
         RateLimit(1.5, 7),
         1_800_000_000_123,
         may_create=True,
+        is_application_key=True,
     )
 
 

@@ -30,7 +30,7 @@ _KEY = ApplicationKey("phr_ing_x", "env_a", "pre prod", "shop,1", 1, 100.0)
 _OLD, _NEW = b"o" * 32, b"n" * 32
 _ALL = {
     "OTEL_EXPORTER_OTLP_ENDPOINT": "http://edge:1/api/v1/otlp",
-    "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json",
+    "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
     "OTEL_EXPORTER_OTLP_HEADERS": "Authorization=Bearer%20phr_ing_x",
     "OTEL_SERVICE_NAME": "shop,1",
     "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=pre%20prod,service.namespace=shop%2C1,service.version=abc",
@@ -55,16 +55,15 @@ _EXPORTER = {name for name in _ALL if name.startswith("OTEL_EXPORTER")}
     ],
 )
 def test_variables_of_the_user_win(own: dict[str, str], left_out: set[str]) -> None:
-    telemetry = TelemetryVariables(_KEY, "http://edge:1", is_protobuf=False)
+    telemetry = TelemetryVariables(_KEY, "http://edge:1")
     expected = {name: value for name, value in _ALL.items() if name not in left_out} | own
     assert telemetry.for_process("web", "abc", own) == expected
 
 
-def test_processes_have_services_of_their_own_and_protobuf_is_used_where_it_is_taken() -> None:
-    telemetry = TelemetryVariables(_KEY, "http://edge:1", is_protobuf=True)
+def test_processes_have_services_of_their_own() -> None:
+    telemetry = TelemetryVariables(_KEY, "http://edge:1")
     variables = telemetry.for_process("worker", "", {})
     assert variables["OTEL_SERVICE_NAME"] == "shop,1-worker"
-    assert variables["OTEL_EXPORTER_OTLP_PROTOCOL"] == "http/protobuf"
     assert "service.version" not in variables["OTEL_RESOURCE_ATTRIBUTES"]
     assert "phr_ing_x" not in repr(telemetry)
 

@@ -39,6 +39,27 @@ async def test_empty_message_is_a_full_success(start_pipeline: StartPipeline) ->
         assert (answer.status, answer.content_type, answer.body) == (200, PROTOBUF, b"")
 
 
+async def test_the_key_of_a_deployed_application_may_send_protobuf(start_pipeline: StartPipeline) -> None:
+    """Also where the operator has not allowed it for other keys; on the usual path first, then on the fast one."""
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+    from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
+
+    pipeline = await start_pipeline(is_application_key=True)
+    span_of = Span(trace_id=bytes.fromhex(TRACE_ID), span_id=bytes.fromhex(SPAN_ID), name="deployed")
+    body = ExportTraceServiceRequest(
+        resource_spans=[ResourceSpans(scope_spans=[ScopeSpans(spans=[span_of])])]
+    ).SerializeToString()
+    for _ in range(3):
+        answer = await pipeline.post("traces", body, {"Content-Type": PROTOBUF})
+        assert (answer.status, answer.content_type, answer.body) == (200, PROTOBUF, b"")
+    assert (await pipeline.post("traces", b"\xff\xff", {"Content-Type": PROTOBUF})).status == 400
+    assert (await pipeline.post("traces", {})).content_type == JSON
+    await pipeline.consume()
+    assert [row["SpanName"] for row in await pipeline.rows("otel_traces")] == ["deployed"] * 3
+    other = await start_pipeline()
+    assert (await other.post("traces", body, {"Content-Type": PROTOBUF})).status == 415
+
+
 async def _chunked(body: bytes) -> Any:
     for begin in range(0, len(body), 50):
         yield body[begin : begin + 50]

@@ -129,6 +129,7 @@ async def open_otlp_pipeline(
     store: ColumnStore,
     *,
     protobuf: bool = False,
+    is_application_key: bool = False,
     rate: RateLimit | None = None,
     clock: Callable[[], float] = time.monotonic,
     **limits: Any,
@@ -148,6 +149,7 @@ async def open_otlp_pipeline(
             "prj_1",
             environment,
             rate or unlimited,
+            is_application_key=is_application_key,
         )
     )
     intake = Intake(

@@ -1,6 +1,9 @@
 """A deployed application sends telemetry without any configuration, and its output is stored as log records."""
 
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -126,7 +129,7 @@ def test_every_process_sends_telemetry_without_configuration(app: App) -> None:
     url = f"http://127.0.0.1:{app.installation.platform.port}"
     assert variables == {
         "OTEL_EXPORTER_OTLP_ENDPOINT": f"{url}/api/v1/otlp",
-        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json",
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
         "OTEL_EXPORTER_OTLP_HEADERS": f"Authorization=Bearer%20{variables['PHAROS_INGEST_KEY']}",
         "OTEL_SERVICE_NAME": "shop",
         "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=production,service.namespace=shop,"
@@ -135,6 +138,27 @@ def test_every_process_sends_telemetry_without_configuration(app: App) -> None:
         "PHAROS_INGEST_KEY": variables["PHAROS_INGEST_KEY"],
         "PHAROS_ENVIRONMENT": "production",
     }
+    # An unmodified SDK for Python sends with these variables alone.
+    child = subprocess.run(
+        [sys.executable, "-m", "tests.support.otel_app", "proto"],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert child.returncode == 0 and "Failed to export" not in child.stderr, child.stderr
+    wait_until(
+        lambda: (
+            len(
+                app.installation.run_json(
+                    "traces", "list", "--environment", app.name, "--service", "py-proto"
+                )
+            )
+            > 0
+        ),
+        60,
+    )
     # Build steps get none of it.
     assert "phr_ing_" not in json.loads(app.get()[1])["build"]
 
