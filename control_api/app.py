@@ -96,9 +96,9 @@ def build_control_app(
 
     `addresses` knows the trusted proxies. `wake_configuration_runs` is called when a configuration run has a step to
     apply. `directory` is updated when the keys of a preview end. Without `git_app_secret`, the webhook of the Git
-    host's application responds 404. Reports read `report_store`, by default `column_store`. Without
-    `request_limiter`, requests are not limited. `process_output` is that of the deployer on this machine, if its folder
-    is known. `public_url` begins the URLs of webhooks; without it, the address of the request does. Repositories in
+    host's application responds 404. Reports read `report_store`, by default `column_store`. Without `request_limiter`,
+    requests are not limited. `process_output` is the output of the deployer on this machine, if its folder is known.
+    URLs of webhooks begin with `public_url` or, without it, with the address of the request. Repositories in
     `repository_folders` may be connected by path. `unavailable_channels` are types of notification channels that the
     installation cannot use, with the reasons. `storage_access` is for `/v1/storage`.
     """
@@ -140,7 +140,7 @@ def build_control_app(
     app.state.password_hasher = PasswordHasher()
     app.add_middleware(SetCookieMiddleware)
     if request_limiter is not None:
-        # Added before the request IDs, so that refused requests get one too.
+        # Added before the middleware of request IDs, so that refused requests get an ID too.
         app.add_middleware(
             RequestLimitMiddleware, limiter=request_limiter, addresses=app.state.client_addresses
         )
@@ -148,6 +148,6 @@ def build_control_app(
     app.add_middleware(HeadRequestMiddleware)
     app.add_middleware(BodyChunkMiddleware)
     for router in (*_ROUTERS, *(operations.router for operations in ROUTERS)):
-        # Not `include_router`: to find a route in routers within routers takes ten times as long, up to 1 ms.
+        # Not `include_router`: finding a route in nested routers takes ten times as long, up to 1 ms.
         app.router.routes.extend(router.routes)
     return app

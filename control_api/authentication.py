@@ -106,13 +106,13 @@ async def _find_session(request: Request, session: Session, secret: str) -> Sess
 
 
 def keep_credential(request: Request) -> None:
-    """Let later checks of this request leave the secret of its session as it is."""
+    """Keep later checks of this request from rotating the secret of its session."""
     setattr(request.state, _KEPT, True)
 
 
 def forget_session_cookie(request: Request) -> None:
-    """Let the response remove the cookie of a session that the request is to end, also if it cannot be ended: nobody
-    goes on with it on a shared computer. Raises `CrossSiteRequest`."""
+    """Remove the session cookie with the response to a request that ends the session, even if ending it fails, so that
+    nobody can continue the session on a shared computer. Raises `CrossSiteRequest`."""
     if read_session_cookie(request) is None or parse_bearer(request.headers.get("authorization")) is not None:
         return
     check_same_origin(request)
@@ -125,10 +125,10 @@ async def _record_use(
     request: Request, session: Session, found: SessionCaller, digest: bytes, now: datetime
 ) -> None:
     """Record the use of a session, and set a new cookie if its secret was rotated."""
-    # The connection of the request goes back to the pool first: no request holds two.
+    # Return the request's connection to the pool first, so that no request holds two connections.
     await end_transaction(session)
     sessions: Sessions = request.app.state.sessions
-    # On a full disk nothing can be recorded, and people who free space have to be let in.
+    # On a full disk the use cannot be recorded, but people must be able to sign in to free space.
     with suppress(DatabaseUnavailable):
         async with sessions() as own, own.begin():
             secret = await record_use(own, found.session, digest, now)
@@ -168,11 +168,11 @@ def _forget_owner(request: Request, digest: bytes) -> None:
 
 
 def actor_of(request: Request, caller: Caller) -> Actor:
-    """Return the caller as the audit log records it."""
+    """Return the caller as an actor for the audit log."""
     return replace(unknown_actor(request), person_id=caller.person.id, token_id=caller.token_id)
 
 
 def unknown_actor(request: Request) -> Actor:
-    """Return where a request without an API token came from, as the audit log records it."""
+    """Return the address of a request without an API token as an actor for the audit log."""
     addresses: ClientAddresses = request.app.state.client_addresses
     return Actor(client_address(request, addresses), request_id=request.scope["state"]["request_id"])

@@ -22,7 +22,7 @@ def converting_document_faults(
         yield
     except DocumentFault as error:
         raise InvalidInput(
-            "Nothing was changed. Correct the places below and send it again.",
+            "Nothing was changed. Fix the places listed below and send the document again.",
             errors=[*(_describe_fault(fault, member) for fault in error.faults), *find_more(error)],
         ) from error
 
@@ -41,7 +41,7 @@ def converting_configuration_faults() -> Iterator[None]:
             yield
     except BadBindings as error:
         raise InvalidInput(
-            "Nothing was changed. Correct the bindings below and send it again.",
+            "Nothing was changed. Fix the bindings listed below and send the request again.",
             errors=_describe_bindings(error.faults),
         ) from error
     except CannotOpen as error:

@@ -18,7 +18,7 @@ from control_domain.database.engine import Sessions
 from pipeline_contracts.metric_names import MetricName
 
 AsyncCheck = Callable[[], Awaitable[str | None]]
-"""Returns why a component is not ready; None if it is."""
+"""Returns why a component is not ready, or None if it is ready."""
 
 _CHECK_TIMEOUT_SECONDS = 3.0
 

@@ -41,10 +41,10 @@ async def respond_idempotently(
     requests with one key the first calls `make`, and the others wait for it. An error changes nothing and is not
     stored. Without a key `make` is called each time.
 
-    `caller` identifies who chose the key; keys of different callers are independent. With `seal`, the response is
-    stored sealed, because it contains a secret. `make` adds to `changed_keys` what the edges have to learn after the
-    commit; a stored response adds it again, because it is unknown whether they did. Raises `InvalidInput` for an
-    invalid key or one that was used for another request, and the exceptions of `make`.
+    `caller` identifies the caller who chose the key; keys of different callers are independent. With `seal`, the
+    response is stored sealed, because it contains a secret. `make` adds to `changed_keys` the keys to publish to the
+    edges after the commit; a stored response adds them again, because it is unknown whether they were published.
+    Raises `InvalidInput` for an invalid key or one that was used for another request, and the exceptions of `make`.
     """
     keys = request.headers.getlist(_HEADER)
     if not keys:
@@ -78,7 +78,7 @@ def _open(stored: bytes, keys: SealingKeys, caller: str, key: str) -> bytes:
     except CannotOpen as error:
         # The key that sealed it was rotated out within the 24 hours.
         raise _invalid_key(
-            "was used already, and its response cannot be opened any more; choose a new one"
+            "was used already, and its response can no longer be opened; choose a new key"
         ) from error
 
 
@@ -129,7 +129,7 @@ async def _stored_response(
         # `forget_old` deleted the row after `_claim_key` had found it.
         raise Unavailable("The idempotency key is expiring. Send the same request again.")
     if row.request_digest != digest:
-        raise _invalid_key("was used for another request; choose a new one for each")
+        raise _invalid_key("was used for another request; choose a new key for each request")
     content = row.body or b""
     if seal is not None:
         content = _open(content, seal, caller, key)

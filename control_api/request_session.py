@@ -45,19 +45,19 @@ async def _request_session(request: Request) -> AsyncIterator[AsyncSession]:
             ) from error
         raise Unavailable("The database does not answer now.") from error
     except BrokenReference as error:
-        # The parents of all new rows were found by the path or the token: one of them was removed meanwhile.
+        # The path or the token has named the parents of all new rows, so one of them was removed meanwhile.
         raise NotFound("The object of this request was removed while the request ran.") from error
     except PoolExhausted as error:
         logger.warning("every connection to the database is in use")
-        raise Unavailable("The database has too much to do now.") from error
+        raise Unavailable("The database is overloaded now.") from error
     except ProgrammingError as error:
         if not is_schema_outdated(error):
             raise
         logger.warning(
-            "the database is behind this version, run `pharos migrate`: %s",
+            "the database schema is older than this version, run `pharos migrate`: %s",
             driver_message(error.orig or error),
         )
-        raise Unavailable("The database is being brought to this version.") from error
+        raise Unavailable("The database is being upgraded to this version.") from error
 
 
 async def _release_reserve(request: Request) -> bool:

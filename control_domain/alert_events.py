@@ -1,4 +1,4 @@
-"""The outbox of alert events: a change that people may want to know of is written in the transaction of the change."""
+"""The outbox of alert events: an event is written in the transaction of the change that it reports."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -26,10 +26,11 @@ def record_alert_event(
     environment_id: int | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> None:
-    """Add an event in the transaction of the change itself: it is notified if and only if the change is committed.
+    """Add an event in the transaction of the change itself: people are notified if and only if the change is
+    committed.
 
-    `kind` is a name in `ALERT_KINDS`; `subject` is unique within the environment and the family of the kind. `facts`
-    are what `notifications.descriptions` of the family reads; they must contain no secret.
+    `kind` is a name in `ALERT_KINDS`; `subject` is unique within the environment and the family of the kind. The
+    family's module in `notifications.descriptions` reads `facts`, which must contain no secret.
     """
     session.add(
         AlertEvent(

@@ -58,7 +58,7 @@ def get_key_state(key: KeyRow, now: datetime) -> KeyState:
 
 
 def choose_expiry(expires_at: datetime | None, expires_in: int | None, now: datetime) -> datetime | None:
-    """Return the time of either; None if both are left out. `expires_in`: seconds from `now`.
+    """Return the time at which a new key expires; None if both are left out. `expires_in`: seconds from `now`.
 
     Raises `InvalidInput` if both are given.
     """
@@ -70,7 +70,7 @@ def choose_expiry(expires_at: datetime | None, expires_in: int | None, now: date
 
 
 def check_expiry(expires_at: datetime | None, now: datetime) -> None:
-    """Raise `InvalidInput` unless `expires_at` is a time that a new key may expire at. None: it never expires."""
+    """Raise `InvalidInput` unless a new key may expire at this time. None, for a key that never expires, is valid."""
     if expires_at is not None and not now < expires_at <= now + _LONGEST_LIFE:
         raise invalid_field(
             "expires_at", f"must be in the future, at most {_LONGEST_LIFE.days} days from now"
@@ -104,7 +104,7 @@ def make_key_entry(
 async def revoke_published_keys(directory: KeyDirectory, digests: Sequence[bytes]) -> None:
     """Revoke the keys in the key directory; no edge accepts them after 5 s. Call this after the commit.
 
-    If the key directory cannot be reached, the edges learn it from the next publication of all keys.
+    If the key directory cannot be reached, the edges see the revocation after the next publication of all keys.
     """
     try:
         for digest in digests:
@@ -114,8 +114,9 @@ async def revoke_published_keys(directory: KeyDirectory, digests: Sequence[bytes
 
 
 def describe_uninformed_edges(cause: str) -> str:
-    """Say that a change was made, but has not reached the edges yet. `cause`: a sentence that says why."""
+    """Return the message that a change was made but has not reached the edges yet. `cause`: a sentence with the
+    reason."""
     return (
-        f"The edges could not be informed: {cause} They go on as before until a control plane publishes all keys "
-        "again, within a minute after Redis and the database answer again."
+        f"The edges could not be informed: {cause} They keep the former state until a control plane publishes all "
+        "keys again, within a minute after Redis and the database answer again."
     )

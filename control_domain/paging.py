@@ -1,8 +1,8 @@
 """Pages of lists: the `limit` and `cursor` of a request, and the cursor of the next page.
 
-Most lists are ordered by descending ID, and a cursor contains the last ID of its page, so rows that are added meanwhile
-move nothing. The cursor of a list in another order contains the sort key of the last row instead. A cursor is signed
-for its list and account: clients cannot build one or use it for another list.
+Most lists are ordered by descending ID, and a cursor contains the last ID of its page, so rows that are added
+meanwhile do not shift the pages. The cursor of a list in another order contains the sort key of the last row instead.
+A cursor is signed for its list and account: clients cannot build one or use it for another list.
 """
 
 import hmac
@@ -46,7 +46,7 @@ class Cursors:
         return int.from_bytes(position) if position is not None and len(position) == _ID_BYTES else None
 
     def write_key(self, last_key: str) -> str:
-        """Return the cursor of the page after this sort key (1 to 400 bytes), of a list that is not ordered by ID."""
+        """Return the cursor of the page after this sort key (1 to 400 bytes), for a list that is not ordered by ID."""
         return self._write(last_key.encode())
 
     def read_key(self, cursor: str) -> str | None:
@@ -70,7 +70,8 @@ class Cursors:
 
 
 def read_page(params: Iterable[tuple[str, str]], cursors: Cursors) -> Page | None:
-    """Return the page that the query parameters `limit` and `cursor` request, or None without both. Ignores others.
+    """Return the page that the query parameters `limit` and `cursor` request, or None without both. Ignores other
+    parameters.
 
     Raises `InvalidInput` with every invalid field.
     """
@@ -86,7 +87,7 @@ def read_page(params: Iterable[tuple[str, str]], cursors: Cursors) -> Page | Non
     if "cursor" in values:
         before = cursors.read(values["cursor"][0])
         if before is None:
-            faults.append(FieldError("cursor", "is none of this list; begin again without it"))
+            faults.append(FieldError("cursor", "does not belong to this list; begin again without a cursor"))
     if faults:
-        raise InvalidInput("Correct the fields below and send the request again.", errors=faults)
+        raise InvalidInput("Fix the fields listed below and send the request again.", errors=faults)
     return Page(int(limit), before) if values else None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 MAX_BYTES = 256 * 1024
-"""How much of the output of one process is read at once."""
+"""Bytes of the output of one process that are read at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class OutputPart:
     process: str
     number: int
     offset: int
-    """The end of the last whole line of `text` in bytes; the next read starts here."""
+    """The byte offset of the end of the last whole line of `text`; the next read starts here."""
     text: str
     """Whole lines."""
     rest: str
@@ -52,9 +52,9 @@ class ProcessOutput(Protocol):
         """Return the output of each process after its offset (by key, `7/web.1`), or its last lines without an offset.
 
         `environment_id` is the public one. `running`: the names of the running processes by deployment; if empty, read
-        all processes of the newest deployment that has output. `most_bytes`: of each process. None if this deployer has
-        no output of the environment. Raises `OutputUnreadable`.
+        all processes of the newest deployment that has output. `most_bytes`: the limit for each process. Return None
+        if this deployer has no output of the environment. Raises `OutputUnreadable`.
         """
 
     def belongs_to(self, deployer_name: str) -> bool:
-        """Return True if this is the output of the deployer with this name, as leases have it."""
+        """Return True if this is the output of the deployer with this name, as in leases."""

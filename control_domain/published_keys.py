@@ -18,14 +18,14 @@ from storage_backends.key_directory.interface import KeyDirectory, KeyEntry, Rea
 
 
 class ChangedKeys(Struct):
-    """What a transaction has changed that the edges have to learn after its commit."""
+    """The keys and sites that a transaction has changed. The edges must receive them after its commit."""
 
     keys: list[bytes] = field(default_factory=list)
     """Digests of keys and tracker IDs that were created or changed."""
     sites: list[int] = field(default_factory=list)
     """IDs of the sites among them."""
     revoked: list[bytes] = field(default_factory=list)
-    """Digests of keys and tracker IDs that were revoked or removed: none becomes valid again."""
+    """Digests of keys and tracker IDs that were revoked or removed. They never become valid again."""
     names: list[tuple[str, str]] = field(default_factory=list)
     """Names that a heartbeat got or lost, each with the public ID of the environment."""
 
@@ -43,12 +43,12 @@ class ChangedKeys(Struct):
 async def publish_changes(
     sessions: Sessions, directory: KeyDirectory, changed: ChangedKeys, now: datetime
 ) -> None:
-    """Bring the entries of these keys in the key directory to what the database has now.
+    """Update the entries of these keys in the key directory to the present state in the database.
 
-    What was committed last is valid, also if other changes of the same keys are published at the same time. Raises
-    `StorageUnavailable` and what the database raises.
+    The last committed state wins, even if other changes of the same keys are published at the same time. Raises
+    `StorageUnavailable` and the errors of the database.
     """
-    # Without the database, which may be away now.
+    # Revoke first, without the database, which may be unreachable now.
     for digest in changed.revoked:
         await directory.revoke(digest)
 
@@ -74,11 +74,10 @@ async def publish_changes(
 
 
 async def publish_keys(sessions: Sessions, directory: KeyDirectory, now: datetime) -> int:
-    """Publish every live key, every site and every heartbeat's name, and return their number.
+    """Publish every live key, every site and every heartbeat's name, and return their number. Called at each start,
+    because the directory may have been lost.
 
-    Called at each start: the directory may be lost.
-
-    Raises `StorageUnavailable` and what the database raises.
+    Raises `StorageUnavailable` and the errors of the database.
     """
     return await directory.publish_all(lambda: _read_entries(sessions, now))
 
@@ -117,7 +116,7 @@ async def republish_account(
 ) -> None:
     """Publish the live keys and the sites of an account again, after a change of the account.
 
-    Raises `StorageUnavailable` and what the database raises.
+    Raises `StorageUnavailable` and the errors of the database.
     """
     await _publish_until_current(directory, lambda: _read_entries(sessions, now, account_id))
 
@@ -125,10 +124,11 @@ async def republish_account(
 async def _publish_until_current(
     directory: KeyDirectory, read: ReadEntries, digests: Collection[bytes] = ()
 ) -> None:
-    """Publish what `read` returns, and revoke those of `digests` that it does not return, until nothing changes.
+    """Publish the entries that `read` returns, and revoke the `digests` that it does not return, until nothing
+    changes.
 
-    Two changes may be published in the other order than they were committed, so the last one to publish has to read
-    what is current.
+    Two changes may be published in a different order than they were committed, so the last publication has to read the
+    current state.
     """
     published: dict[bytes, KeyEntry | None] = {}
     while True:

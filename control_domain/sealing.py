@@ -20,7 +20,7 @@ from pipeline_contracts.settings import PREFIX, BadSettings
 
 _MIN_SECRET_LENGTH = 32
 _KEY_BYTES = 32
-# A random nonce of 96 bits serves 2**32 messages a key (NIST SP 800-38D, 8.3).
+# Random nonces of 96 bits are safe for 2**32 messages per key (NIST SP 800-38D, 8.3).
 _NONCE_BYTES = 12
 _TAG_BYTES = 16
 _DIGEST_DIGITS = 32
@@ -39,7 +39,7 @@ class Sealed:
 
 
 class SealingKeys:
-    """The keys of a control plane: the first one seals, every one opens."""
+    """The keys of a control plane: the first key seals, and all keys open."""
 
     __slots__ = ("_ciphers", "_current", "_digest_key", "_keys")
 
@@ -78,8 +78,8 @@ class SealingKeys:
         cipher = self._ciphers.get(sealed.key_id)
         if cipher is None:
             raise CannotOpen(
-                f"The secrets of {owner} are sealed under the key {sealed.key_id}, which is not among "
-                "PHAROS_VARIABLES_KEY. Put its secret behind the present one: new,old."
+                f"The secrets of {owner} are sealed under the key {sealed.key_id}, which is not in "
+                "PHAROS_VARIABLES_KEY. Put its secret after the present one: new,old."
             )
         nonce, rest = sealed.data[:_NONCE_BYTES], sealed.data[_NONCE_BYTES:]
         try:
@@ -88,8 +88,8 @@ class SealingKeys:
             plain = cipher.decrypt(nonce, rest, owner.encode())
         except InvalidTag:
             raise CannotOpen(
-                f"The sealed secrets of {owner} were altered, or are another owner's. Restore "
-                "them from a backup or set them anew."
+                f"The sealed secrets of {owner} were altered or belong to another owner. Restore "
+                "them from a backup or set them again."
             ) from None
         return msgspec.json.decode(plain, type=dict[str, str])
 
@@ -105,13 +105,13 @@ class SealingKeys:
         """Return the same keys with `key_id` as the one that seals and makes digests. Raises `CannotOpen`."""
         if key_id not in self._keys:
             raise CannotOpen(
-                f"The key {key_id} is not among PHAROS_VARIABLES_KEY. Put its secret behind the present one: new,old."
+                f"The key {key_id} is not in PHAROS_VARIABLES_KEY. Put its secret after the present one: new,old."
             )
         others = (key for other, key in self._keys.items() if other != key_id)
         return SealingKeys([self._keys[key_id], *others])
 
     def is_current(self, key_id: str) -> bool:
-        """Return True if this is the key that seals; values sealed with any other key are due to be sealed again."""
+        """Return True if this is the key that seals; values that another key sealed must be sealed again."""
         return key_id == self._current
 
 

@@ -29,7 +29,7 @@ def check_name(name: str, field: str = "name") -> str:
 
 
 def choose_slug(slug: str | None, name: str) -> str:
-    """Return the slug, or one made from the name if it is None. Raises `InvalidInput`."""
+    """Return the slug, or if it is None, a slug made from the name. Raises `InvalidInput`."""
     chosen = make_slug(name) if slug is None else slug
     if not is_slug(chosen):
         rule = f"1 to {MAX_SLUG_LENGTH} of a-z, 0-9 and single hyphens, with at least one letter"
@@ -50,7 +50,8 @@ def check_reason(reason: str, field: str = "reason") -> str:
 
 
 def is_slug(text: str) -> bool:
-    """Return True if the text is a valid slug. One of digits alone would be read as a numeric ID."""
+    """Return True if the text is a valid slug. A slug must have a letter, because digits alone would be read as a
+    numeric ID."""
     return _SLUG.fullmatch(text) is not None and len(text) <= MAX_SLUG_LENGTH and not text.isdigit()
 
 

@@ -1,4 +1,4 @@
-"""Applies the retention that people have set to the column store, and drops what is older."""
+"""Applies the retention that people have set to the column store, and drops older data."""
 
 import asyncio
 import logging
@@ -24,8 +24,8 @@ _EVERY_SECONDS = 60.0
 async def apply_set_retention(
     sessions: Sessions, store: ColumnStore, now: datetime, cluster: str | None = None
 ) -> Sequence[str]:
-    """Apply the settings of the database, and return those that are refused; kinds that nobody has set stay as they
-    are. Raises `StorageUnavailable`."""
+    """Apply the settings in the database, and return the refused ones. Kinds without a setting stay unchanged. Raises
+    `StorageUnavailable`."""
     async with sessions() as session:
         settings = await read_settings(session)
     if not settings:
@@ -56,7 +56,8 @@ async def apply_retention_periodically(
             if refused not in logged:
                 logged.add(refused)
                 logger.warning(
-                    "retention: a setting that may come from a restored database deletes nothing; set it again: %s",
+                    "retention: a shorter setting that may come from a restored database was not "
+                    "applied; set it again: %s",
                     refused,
                 )
         if data_folder is not None:

@@ -41,8 +41,8 @@ class ControlWorkers:
         links: IncidentLinks,
         data_folder: Path | None = None,
     ) -> None:
-        """`store` is read by the alert scan, and read and written by the rollup worker. `links` are those of messages.
-        `data_folder` is that of the embedded platform; None: the engines are servers."""
+        """The alert scan reads `store`; the rollup worker reads and writes it. `links` makes the links in messages.
+        `data_folder` is the data folder of the embedded platform, None if the engines are servers."""
         self._settings = settings
         self._sessions = sessions
         self._directory = directory
@@ -52,7 +52,7 @@ class ControlWorkers:
         self.publication_age = PublicationAge()
         self.alert_scan = AlertScan(sessions, store, data_folder)
         self.private_endpoints: set[Endpoint] = set()
-        """Where channels may send to, although the addresses are private."""
+        """Private addresses to which channels may send."""
         self._retention_changed = asyncio.Event()
         self._data_folder = data_folder
         self._configuration_runs = ConfigurationRunWorker(sessions, directory, sealing_keys)

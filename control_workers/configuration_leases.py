@@ -1,7 +1,7 @@
 """Leases of configuration runs: of several workers on one database, one at a time works on a run.
 
-Each statement that changes a leased run or its steps names the holder: a worker whose lease another one has taken
-writes nothing. The end of a lease is written and compared with the database's clock only.
+Each statement that changes a leased run or its steps names the holder: a worker whose lease was taken by another one
+therefore writes nothing. The end of a lease is written and compared with the database's clock only.
 """
 
 import secrets

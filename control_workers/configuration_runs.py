@@ -43,7 +43,9 @@ logger = logging.getLogger(__name__)
 _POLL_SECONDS = 1.0
 _LEASE = timedelta(seconds=15)
 _CLEAN_UP_SECONDS = 60.0
-_UNEXPECTED = "It failed here, and the control plane's log says why. Try it again, or make a new review."
+_UNEXPECTED = (
+    "It failed because of an error in Pharos; see the control plane's log. Retry it, or make a new review."
+)
 
 Checkpoint = Literal["started", "applied", "published"]
 OnCheckpoint = Callable[[Checkpoint, int], Awaitable[None]]
@@ -55,8 +57,8 @@ async def no_checkpoint(checkpoint: Checkpoint, position: int) -> None:
 
 
 def _is_transient(error: Exception) -> bool:
-    """True if a retry may succeed without any fix."""
-    # An error of the key directory may be one of the database at the same time.
+    """True if a retry may succeed without a fix."""
+    # An error may be of both kinds: of the key directory and of the database.
     is_away = isinstance(error, LeaseLost | DatabaseUnavailable | PoolExhausted)
     return is_away or (isinstance(error, ProgrammingError) and is_schema_outdated(error))
 
@@ -68,7 +70,7 @@ class _StartedStep:
     step_id: int
     position: int
     publications: Publications | None
-    """Set if the step is applied already and only these are left to publish."""
+    """Set if the step is already applied and only these publications are left."""
     project_id: int
 
 
@@ -175,7 +177,7 @@ class ConfigurationRunWorker:
         except Exception as error:
             if _is_transient(error):
                 raise
-            # Retrying for ever would block all later steps, and nobody could cancel a step in progress.
+            # Retrying forever would block all later steps, and a step in progress cannot be canceled.
             logger.exception("step %d of configuration run %d failed", started.step_id, run_id)
             await self._finish_step(run_id, started, StepStatus.FAILED, _UNEXPECTED)
 
@@ -204,14 +206,14 @@ class ConfigurationRunWorker:
             if project is None:
                 raise StepFailed("The project was removed.")
             try:
-                # Before the run, in the same order as a request to cancel a step.
+                # Lock the project before the run, in the same order as a request to cancel a step.
                 await lock_project_row(session, project)
             except NotFound:
                 raise StepFailed("The project was removed.") from None
             run = await self._holder.renew(session, run_id)
             step = await session.get_one(RunStep, started.step_id)
             if step.sealed is None or step.key_id is None:
-                raise StepFailed("What it was to do is not kept any more: make a new review.")
+                raise StepFailed("The action of this operation is no longer stored: make a new review.")
             sealed = Sealed(step.key_id, step.sealed)
             (action,) = await open_with_current_digests(session, self._keys, project, sealed)
             actor = Actor(run.source, run.person_id, run.token_id, run.request_id)
@@ -229,7 +231,7 @@ class ConfigurationRunWorker:
             return publications
 
     async def _publish(self, publications: Publications) -> None:
-        """Publish the keys that one step has changed, each alone: a list of all keys would cost far more."""
+        """Publish only the keys that one step has changed, because publishing all keys would cost far more."""
         changed = ChangedKeys(
             sites=[*publications.sites], revoked=[*publications.revoke], names=[*publications.names]
         )

@@ -1,4 +1,4 @@
-"""Deletes ended sessions, used and expired sign-in links, and limits of attempts that are forgotten."""
+"""Deletes ended sessions, used and expired sign-in links, and expired limits of attempts."""
 
 import asyncio
 import logging
@@ -15,12 +15,12 @@ from control_domain.tables.sign_in import SignInLink, SignInSession
 logger = logging.getLogger(__name__)
 
 RETENTION = timedelta(days=60)
-"""How long a session is kept after its end: people sign in from its network as from a known one."""
+"""How long a session is kept after its end. During this time, its network counts as known when the person signs in."""
 _EVERY_SECONDS = 3600.0
 
 
 async def forget_old_sessions(sessions: Sessions, now: datetime) -> None:
-    """Delete what sign-in needs no more. A used link counts for a while: see `check_second_person`."""
+    """Delete rows that sign-in no longer needs. Used links are kept for a while for `check_second_person`."""
     async with sessions() as session, session.begin():
         is_old = or_(SignInSession.expires_at < now - RETENTION, SignInSession.revoked_at < now - RETENTION)
         await session.execute(delete(SignInSession).where(is_old))

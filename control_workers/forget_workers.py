@@ -21,7 +21,7 @@ _KEY = (QueueWorker.queue_id, QueueWorker.worker_id)
 
 async def forget_old_workers(sessions: Sessions, now: datetime) -> None:
     """Delete the workers whose last report is older than `RETENTION`."""
-    # A worker that is locked reports at this moment. Without waiting for it, this cannot deadlock with consumers.
+    # Skip locked workers, which are reporting at this moment: waiting for them could deadlock with consumers.
     old = select(*_KEY).where(QueueWorker.received_ms < to_epoch_ms(now - RETENTION))
     query = delete(QueueWorker).where(tuple_(*_KEY).in_(old.with_for_update(skip_locked=True)))
     async with sessions() as session, session.begin():

@@ -23,27 +23,27 @@ from storage_backends.column_store.interface import ColumnStore, QueryRefused
 logger = logging.getLogger(__name__)
 
 _EVERY_SECONDS = 300.0
-# As far back as a report of 365 days and its previous period go.
+# A report of 365 days and its previous period go back this far.
 _DAYS = 730
-# So many sites in succession cannot be refreshed: the store is away.
+# If this many sites in succession cannot be refreshed, the column store is unreachable.
 _MOST_FAILURES = 3
 
 Complete = dict[int, int]
-"""By site: a hash of the runs and goals whose figures were found complete."""
+"""A hash, by site, of the runs and goals whose figures were found complete."""
 
 
 async def refresh_finished_days(
     sessions: Sessions, store: ColumnStore, now: datetime, complete: Complete | None = None
 ) -> None:
-    """Refresh every site's stale rollups of past days, and the figures that reports read of them. `complete` spares
-    the next call what is known. A site that cannot be refreshed is logged, and does not stop the others.
+    """Refresh every site's stale rollups of past days, and the figures that reports read of them. `complete` lets the
+    next call skip complete sites. A site that cannot be refreshed is logged, and does not stop the others.
 
     Raises `StorageUnavailable`, `QueryRefused` and database errors.
     """
     async with sessions() as session:
         sites = [(seen.site.id, seen.site.timezone) for seen in await find_sites(session)]
         goals = defaultdict[int, list[Goal]](list)
-        # Account scope: reports of all accounts.
+        # Account scope: the worker refreshes the rollups of all accounts.
         for goal in (await session.execute(select(Goal))).scalars():
             goals[goal.site_id].append(goal)
     complete = {} if complete is None else complete
@@ -88,7 +88,7 @@ async def refresh_rollups_periodically(
             await remove_superseded(store, now)
             cleaned_on = now.date()
 
-    # Reports refresh the rollups that they need; this only spares them the wait.
+    # Reports refresh the rollups that they need. This worker only makes them faster.
     await run_periodically(
         refresh,
         stop,

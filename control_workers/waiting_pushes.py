@@ -37,7 +37,7 @@ _CLEANUP_SECONDS = 600.0
 
 
 class WaitingPushWorker:
-    """Any number of workers may run, one in each control plane."""
+    """Queues waiting pushes and closes previews. Any number of workers may run, one in each control plane."""
 
     def __init__(self, sessions: Sessions, directory: KeyDirectory) -> None:
         self._sessions = sessions

@@ -1,7 +1,7 @@
 """Arguments that several commands share, and the question before a command destroys something.
 
-A command of the API begins with `add_verbs` (`pharos NOUN VERB [NAME] [--flags]`), or with `add_client_arguments` if it
-has no verbs; `operator_cli.api` describes what it does then.
+A command of the API begins with `add_verbs` (`pharos NOUN VERB [NAME] [--flags]`), or with `add_client_arguments` if
+it has no verbs; `operator_cli.api` describes the rest.
 """
 
 import argparse
@@ -24,8 +24,8 @@ def add_verbs(
     descriptions: Mapping[str, str] | None = None,
     default: str | None = None,
 ) -> None:
-    """Add a subcommand for each verb in `summaries`, with what `add_arguments(parser, verb)` and
-    `add_client_arguments` add.
+    """Add a subcommand for each verb in `summaries`, with the arguments of `add_arguments(parser, verb)` and
+    `add_client_arguments`.
 
     `run` finds the verb in `arguments.verb`. `descriptions` has more sentences for the help of a verb. The verb
     `default` may be left out: `pharos traces -n 5` is `pharos traces list -n 5`.
@@ -43,7 +43,7 @@ def add_verbs(
 
 
 def add_client_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what each command of the API takes: `--profile` and `--data`, `--json`, `--quiet` and `--wide`."""
+    """Add the arguments of every command of the API: `--profile` and `--data`, `--json`, `--quiet` and `--wide`."""
     installation = parser.add_argument_group("installation")
     complete(
         installation.add_argument("--profile", metavar="NAME", help="use this profile of `pharos login`"),
@@ -59,16 +59,18 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
     """Add `--json`, `--quiet` and `--wide`."""
     output = parser.add_argument_group("output")
     forms = output.add_mutually_exclusive_group()
-    forms.add_argument("--json", action="store_true", help="print the data of the answer as JSON")
+    forms.add_argument("--json", action="store_true", help="print the data of the response as JSON")
     forms.add_argument(
         "-q", "--quiet", action="store_true", help="print IDs only, one a line; of a new key, the key"
     )
-    forms.add_argument("--wide", action="store_true", help="print tables in full, however wide they become")
+    forms.add_argument(
+        "--wide", action="store_true", help="print tables in full, even if they are wider than the terminal"
+    )
 
 
 def complete(action: argparse.Action, kind: str) -> argparse.Action:
-    """Let shells complete the value of an argument: with the names of this kind (`project`, `environment`,
-    `person`, `profile`), or with paths for `file`. Returns the argument."""
+    """Make shells complete the value of an argument with the names of this kind (`project`, `environment`, `person`,
+    `profile`), or with paths for `file`. Returns the argument."""
     action.completes = kind  # type: ignore[attr-defined]
     return action
 
@@ -122,9 +124,9 @@ def confirm(arguments: argparse.Namespace, consequence: str) -> bool:
         return True
     if sys.stdin is None or not sys.stdin.isatty():
         raise CommandFailed(
-            f"Without a terminal nobody can be asked whether to {consequence}: add --yes to do it."
+            f"Without a terminal, pharos cannot ask whether to {consequence}: add --yes to do it."
         )
-    # On stderr: what is printed for programs stays clean.
+    # Print on stderr, so that stdout has only the output for programs.
     print(f"This will {consequence}. Type yes to go on: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() == "yes":
         return True

@@ -41,7 +41,7 @@ def read_credentials(data: Path) -> dict[str, Any]:
         credentials = None
     if not isinstance(credentials, dict):
         raise CommandFailed(
-            f"{path} is damaged. Delete it and restart `pharos up`, which makes a new token and a new key."
+            f"{path} is damaged. Delete it and restart `pharos up`, which creates a new token and a new key."
         )
     return credentials
 
@@ -71,8 +71,8 @@ def check_url(url: str) -> str:
     except ValueError as error:
         raise CommandFailed(f"{url} is not an address: {error}") from None
     if parts.username is not None or parts.query or parts.fragment:
-        # Not shown: it may have a password.
-        raise CommandFailed("The address has a user, a query or a fragment. Leave that out.")
+        # Do not show the address, which may contain a password.
+        raise CommandFailed("The address has a user, a query or a fragment. Remove that part.")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise CommandFailed(f"{url} is not an address like https://pharos.example/api.")
     return append_api_root(url)
@@ -130,7 +130,7 @@ def _locked_folder(data: Path) -> Iterator[None]:
     try:
         folder = os.open(data, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
-        # Without the folder there are no credentials, which reading them reports.
+        # If the folder is missing, reading the credentials reports it.
         yield
         return
     try:

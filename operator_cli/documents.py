@@ -13,7 +13,7 @@ class DocumentFault(NamedTuple):
     """One fault of a document."""
 
     path: str
-    """Where in the document: `processes.web.command`; empty for the whole document."""
+    """The path in the document: `processes.web.command`; empty for the whole document."""
     line: int
     message: str
 
@@ -24,8 +24,8 @@ class DocumentFault(NamedTuple):
 
 
 def read_faults(error: ApiRefused, member: str) -> list[DocumentFault]:
-    """Return the faults of the document that the request had in `member`, by a refusal of the API; none if it was
-    refused for something else."""
+    """Return the faults of the document in the member `member` of the request from a refusal of the API; none if the
+    request was refused for another reason."""
     return [
         DocumentFault(
             str(each["field"]).removeprefix(member).removeprefix("."),

@@ -24,14 +24,14 @@ def parse_moment(text: str) -> datetime:
 
 
 def parse_age_or_moment(text: str) -> datetime | timedelta:
-    """Return a time as `parse_moment`, or an age (`2d`) for a caller that knows by which clock it counts. Raises
+    """Return a time as `parse_moment`, or an age (`2d`) for a caller that knows the clock to count by. Raises
     `argparse.ArgumentTypeError`."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         try:
             age = timedelta(seconds=parse_duration(text))
-            # The beginning of time is as far back as an age may reach.
+            # An age may not reach back further than the earliest representable time.
             _ = datetime.now(UTC) - age
         except (argparse.ArgumentTypeError, OverflowError):
             raise argparse.ArgumentTypeError(
@@ -58,7 +58,7 @@ def format_duration(seconds: float | None) -> str:
 
 
 def encode_duration(seconds: int) -> str:
-    """Return the duration as the API takes it, `90s` or `20000m`: a number of at most six digits."""
+    """Return the duration in the form of the API, `90s` or `20000m`: a number of at most six digits."""
     return f"{seconds}s" if seconds < 1_000_000 else f"{-(-seconds // 60)}m"
 
 

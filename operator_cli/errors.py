@@ -5,7 +5,7 @@ from typing import Final
 FAILED: Final = 1
 USAGE: Final = 2
 AWAITS_APPROVAL: Final = 3
-"""Not an error: what was asked for waits until a second person has approved it."""
+"""Not an error: the request waits until a second person has approved it."""
 NOT_LOGGED_IN: Final = 4
 NOT_FOUND: Final = 5
 INTERRUPTED: Final = 130
@@ -18,7 +18,7 @@ class CommandFailed(Exception):
 
 
 class UsageError(CommandFailed):
-    """The arguments do not fit together, which the parser cannot see."""
+    """The arguments contradict each other in a way that the parser cannot detect."""
 
     exit_status = USAGE
 
@@ -41,4 +41,4 @@ class InstallationUnreachable(CommandFailed):
     def __init__(self, message: str, *, may_have_effect: bool = False) -> None:
         super().__init__(message)
         self.may_have_effect = may_have_effect
-        """True if the installation may have done what was asked, as the request was sent."""
+        """True if the installation may have processed the request, because it was sent."""

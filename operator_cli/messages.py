@@ -1,4 +1,4 @@
-"""What commands print: results, outages, and `pharos …` commands that can be typed where the message is read."""
+"""Output of commands: results, outages, and `pharos …` commands that can be typed in the current folder."""
 
 import argparse
 import os
@@ -23,11 +23,11 @@ def print_result(
     its `warning`.
 
     `result` is the `data` of an answer. `quiet` is the member that `--quiet` prints: the ID, the secret that is shown
-    only now, or the name of rows without an ID; `person.id` is in an inner object. Rows without it have their ID
-    printed. Returns exit status 0.
+    only now, or the name of rows without an ID; `person.id` is in an inner object. For rows without this member, the
+    ID is printed. Returns exit status 0.
     """
     if arguments.json:
-        # Imported here: `pharos --help` does not need it.
+        # Imported here because `pharos --help` does not need it.
         import json
 
         print(json.dumps(result))
@@ -57,7 +57,7 @@ class OutageNotice:
         self._is_reported = False
 
     def report(self, error: CommandFailed) -> None:
-        """Print the error if it is the first one of this outage."""
+        """Print the error if it is the first error of this outage."""
         if not self._is_reported:
             print(qualify_commands(f"pharos: {error} Still waiting."), file=sys.stderr)
         self._is_reported = True

@@ -57,7 +57,7 @@ def run_command(on_parsed: Callable[[], None]) -> NoReturn:
         _discard_output()
         status = 0
     except OSError as error:
-        # Errors of files have their name.
+        # Errors of files contain the name of the file.
         if error.errno not in _WRITE_ERRORS or error.filename is not None:
             raise
         _discard_output()
@@ -71,7 +71,7 @@ def run_command(on_parsed: Callable[[], None]) -> NoReturn:
 
 
 def _discard_output() -> None:
-    """Send what was printed and not written to nowhere: at its end the interpreter would fail to write it again."""
+    """Discard unwritten output: the interpreter would otherwise fail to write it again at exit."""
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -29,7 +29,7 @@ def _list_settings(arguments: argparse.Namespace) -> int:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    # Names are never cut: people copy them.
+    # Never cut names, because people copy them.
     table.add_column("Variable", no_wrap=True, min_width=max(len(variable) for variable, _, _ in rows))
     table.add_column("Default", overflow="fold")
     table.add_column("Meaning", overflow="fold")

@@ -27,13 +27,13 @@ _GAP: Final = 2
 _MIN_ID_CHARACTERS: Final = 12
 # 12 characters are the time and about 6 random bits; 16 have 24 random bits.
 _MIN_LATER_CHARACTERS: Final = 16
-# A longer word is cut with an ellipsis where its column gets no more room.
+# A longer word is cut with an ellipsis if its column has no more room.
 _MAX_WORD_CHARACTERS: Final = 30
 _MIN_CUT_CHARACTERS: Final = 8
 _UNLIMITED: Final = 100_000
 
 Cell = str | int | Text | None
-"""None is shown as `-`. Plain text is sanitized; markup in it means nothing."""
+"""A cell. None is shown as `-`. Plain text is sanitized, and markup in it is not interpreted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +42,15 @@ class Column:
 
     title: str
     wraps: bool = True
-    """Whether its text may continue on the next line. Names, numbers, times and states read better if it does not."""
+    """True if its text may continue on the next line. Names, numbers, times and states read better if it does not."""
     is_id: bool = False
-    """Shorten its IDs to what distinguishes them, and do not wrap them."""
+    """Shorten its IDs to the part that distinguishes them, and do not wrap them."""
     made_together: bool = False
-    """Many of its IDs were made at one time, so that only later characters distinguish them from IDs that are not in
-    the table."""
+    """True if many of its IDs were created at the same time, so that only later characters distinguish them from IDs
+    that are not in the table."""
     is_optional: bool = False
-    """Leave it out if all its cells are None, or where the table does not fit: of several such columns the last one
-    first."""
+    """Leave the column out if all its cells are None, or if the table does not fit. Of several such columns, the last
+    one is left out first."""
     is_number: bool = False
     """Align its numbers on the right, and do not wrap them."""
 
@@ -67,7 +67,7 @@ def print_table(
     cells = [[_make_cell(cell) for cell in row] for row in rows]
     if not is_wide:
         _shorten_ids(columns, cells)
-    # An optional column without any value says nothing.
+    # Leave out an optional column without values.
     filled = [
         i
         for i, column in enumerate(columns)
@@ -81,7 +81,7 @@ def print_table(
         if not optional:
             widths = _cut(
                 [_measure(columns[i], [row[i] for row in cells]) for i in shown],
-                # An ID that is cut names several rows.
+                # A shortened ID that is cut could name several rows.
                 [columns[i].is_id for i in shown],
                 console.width,
             )
@@ -106,7 +106,7 @@ def print_table(
 
 @dataclass(frozen=True, slots=True)
 class _Widths:
-    """The width of a column in full, and the one below which words would be broken."""
+    """The full width of a column, and the least width that breaks no words."""
 
     full: int
     least: int
@@ -128,7 +128,7 @@ def _fit(columns: Sequence[_Widths], available: int) -> list[int] | None:
         return None
     widths = [column.full for column in columns]
     while sum(widths) > available:
-        # Takes from the widest of those that can give, so that long texts share the room that is left.
+        # Shrink the widest columns that can shrink, so that long texts share the remaining room.
         widest = max(
             (i for i, column in enumerate(columns) if widths[i] > column.least), key=lambda i: widths[i]
         )
@@ -171,8 +171,8 @@ def _shorten_ids(columns: Sequence[Column], rows: Sequence[list[Text]]) -> None:
 
 
 def shorten_ids(ids: Sequence[str], least: int = _MIN_ID_CHARACTERS) -> list[str]:
-    """Return the beginnings of IDs that distinguish them, of at least so many characters after the prefix. Commands
-    accept the beginning of an ID."""
+    """Return the beginnings of IDs that distinguish them, with at least this number of characters after the prefix.
+    Commands accept the beginning of an ID."""
     length = least
     while len({_shorten(each, length) for each in ids}) < len(set(ids)):
         length += 1

@@ -27,7 +27,7 @@ def make_cell(text: str, style: str = "", *, max_length: int = 500) -> "Text":
 
 
 def sanitize_lines(text: str, *, max_lines: int = 60) -> Iterable[str]:
-    """Yield the sanitized lines of the text, and how many more there are after `max_lines`."""
+    """Yield the sanitized lines of the text, and the number of further lines after `max_lines`."""
     lines = text.splitlines()
     yield from (sanitize(line) for line in lines[:max_lines])
     if len(lines) > max_lines:

@@ -84,7 +84,7 @@ def normalize_origin(text: str) -> str:
             raise ValueError(f"{text!r} is no host name") from None
     origin = parse_origin(f"{scheme.lower()}://{rest}")
     if origin is None or (has_wildcard and "." not in origin.host):
-        raise ValueError(f"{text!r} is no origin: write https://shop.example, or https://*.shop.example")
+        raise ValueError(f"{text!r} is not an origin: write https://shop.example, or https://*.shop.example")
     host = f"[{origin.host}]" if ":" in origin.host else origin.host
     port = "" if origin.port == _PORTS[origin.scheme] else f":{origin.port}"
     return f"{origin.scheme}://{_WILDCARD if has_wildcard else ''}{host}{port}"

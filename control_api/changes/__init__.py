@@ -1,1 +1,1 @@
-"""Tells open pages what has changed, as server-sent events: one sweep of an account serves all of its pages."""
+"""Notifies open pages of changes with server-sent events. One sweep of an account serves all of its pages."""

@@ -1,4 +1,4 @@
-"""Sweeps one account for changes while somebody follows it, and tells each follower the topics that it asked for."""
+"""Sweeps one account for changes while it has followers, and notifies each follower of its topics."""
 
 import asyncio
 import logging
@@ -29,14 +29,14 @@ logger = logging.getLogger(__name__)
 SWEEP_SECONDS = 1.0
 STORE_SWEEP_SECONDS = 5.0
 _STORE_QUERY_SECONDS = 3.0
-# In the queue of reports, for all accounts together.
+# The name of these sweeps, of all accounts together, in the queue of reports.
 _OWNER = "changes"
 _NEVER = datetime.min.replace(tzinfo=UTC)
-# Consumers store rows some seconds after their receipt; they are late by more only after an outage.
+# Consumers store rows some seconds after their receipt, and later than this only after an outage.
 _STORE_WINDOW = timedelta(minutes=2)
-# How far the first sweep looks back, and the first one after an outage: a query of more would read too much.
+# How far the first sweep, also after an outage, looks back: a longer range would read too many rows.
 _MAX_STORE_WINDOW = timedelta(minutes=10)
-# The text of a query has a limit. An account with more environments is told of changes of the newest ones.
+# The text of a query has a limit. In an account with more environments, only the newest ones are swept.
 _STORE_SCOPE = 5000
 
 
@@ -48,17 +48,17 @@ class Follower:
     person_id: int
     topics: frozenset[Topic]
     changed: set[Topic] = field(default_factory=set)
-    """Topics that the reader has not been told of yet."""
+    """Changed topics that have not been sent to the reader yet."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when `changed` has a topic, when the first sweep has ended, and when the process stops."""
     is_ready: bool = False
-    """True once a sweep has covered the topics: changes from then on are told."""
+    """True once a sweep has covered the topics: later changes are reported."""
     is_open: bool = False
-    """True once the headers were sent, at the latest when the first sweep took too long."""
+    """True once the headers were sent: after the first sweep, or after waiting too long for it."""
 
 
 class StoreSweeps:
-    """The turns of the sweeps of the column store: one of all accounts at a time, in the queue of reports."""
+    """Runs the sweeps of the column store in the queue of reports, one at a time for all accounts."""
 
     def __init__(self, queue: FairQueue) -> None:
         self._queue = queue
@@ -94,7 +94,7 @@ class AccountWatch:
         """Begin to notify a follower."""
         self.followers.add(follower)
         if not self._runs("sweep"):
-            # What changed while nobody followed the account is no news.
+            # Changes while the account had no followers are not reported.
             self._marks = {}
             self._start("sweep", SWEEP_SECONDS, self._sweep)
         if follower.topics & STORED_TOPICS and not self._runs("store"):
@@ -103,7 +103,7 @@ class AccountWatch:
 
     @property
     def is_over(self) -> bool:
-        """True if nobody follows the account, and no query runs."""
+        """True if the account has no followers and no query runs."""
         return not self.followers and all(task.done() for task in self._tasks.values())
 
     async def close(self) -> None:
@@ -122,7 +122,7 @@ class AccountWatch:
         self._tasks[name] = asyncio.create_task(self._repeat(seconds, sweep), name=f"changes: {name}")
 
     async def _repeat(self, seconds: float, sweep: Callable[[], Awaitable[None]]) -> None:
-        """Sweep until nobody follows the account."""
+        """Sweep until the account has no followers."""
         while self.followers and not self._stopping.is_set():
             try:
                 # Shielded: a cancellation would leak a database connection that is just being opened.
@@ -130,7 +130,7 @@ class AccountWatch:
                     await sweep()
                 self._is_failing = False
             except (SQLAlchemyError, StorageUnavailable, TooManyRequests, Unavailable) as error:
-                # The pages stay connected. What changes meanwhile is found by the first sweep that succeeds.
+                # The pages stay connected. The next successful sweep finds the changes that were made meanwhile.
                 if not self._is_failing:
                     logger.warning("changes of an account cannot be read: %s", type(error).__name__)
                 self._is_failing = True
@@ -153,7 +153,7 @@ class AccountWatch:
             if not follower.is_ready:
                 follower.is_ready = True
                 if follower.is_open:
-                    # Its page has loaded since: what changed before this sweep is not known.
+                    # The follower's page has loaded since then: changes before this sweep are unknown.
                     follower.changed |= follower.topics
                 follower.wake.set()
 
@@ -169,8 +169,8 @@ class AccountWatch:
         counts = await self._store_sweeps.run(
             lambda: count_receipts(self._store, topics, environments, sites, self._counted_since, since)
         )
-        # Counts, not the last receipt: consumers store rows in any order. Where nothing was counted before, recent rows
-        # are told: they may have come after the pages were loaded.
+        # Compare counts, not the last receipt, because consumers store rows in any order. Without earlier counts,
+        # recent rows are reported, because they may have arrived after the pages were loaded.
         self._notify(
             frozenset(topic for topic in topics if counts[topic].since_former != self._receipts.get(topic, 0))
         )

@@ -1,4 +1,4 @@
-"""The open streams of changes of a process: limited in number, and swept for together."""
+"""The open streams of changes of a process. Their number is limited, and streams of one account share its sweeps."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,10 +26,10 @@ class ChangeStreams:
         self.is_stopping = False
 
     def check_capacity(self, account_id: int, person_id: int) -> None:
-        """Raise `Unavailable` if the process stops or has no stream left, `TooManyRequests` if the account or the
-        person has none."""
+        """Raise `Unavailable` if the process stops or has no stream left, and `TooManyRequests` if the account or the
+        person has no stream left."""
         if self.is_stopping:
-            # No sweep begins any more: the stream would stay silent.
+            # No further sweep begins, so the stream would stay silent.
             raise Unavailable("This process stops.", retry_after=_RETRY_SECONDS)
         if sum(len(watch.followers) for watch in self._watches.values()) >= MAX_STREAMS:
             raise Unavailable("Too many pages follow changes here.", retry_after=_RETRY_SECONDS)

@@ -22,13 +22,13 @@ _MAX_STREAM_SECONDS = 3600.0
 # A reader that does not read for this long is disconnected.
 _SEND_TIMEOUT_SECONDS = 30.0
 _OPENING = b"retry: 2000\n\n"
-# An event, since pages do not see comments: one that hears nothing for long opens the stream again.
+# A keepalive is an event because pages do not see comments. A page that receives nothing for long reconnects.
 _KEEPALIVE = b"event: alive\ndata: {}\n\n"
 
 
 class ChangeStreamResponse(Response):
     """Takes one of the streams of `ChangeStreams` before it sends the headers, and returns it however the response
-    ends. The headers are sent after the first sweep: what changes from then on is told."""
+    ends. The headers are sent after the first sweep: changes after that are reported."""
 
     def __init__(self, request: Request, check: ReaderCheck, follower: Follower) -> None:
         super().__init__()

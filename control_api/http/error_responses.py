@@ -63,12 +63,12 @@ async def _on_http(request: Request, error: Exception) -> JSONResponse:
 async def _on_unexpected(request: Request, error: Exception) -> JSONResponse:
     request_id = request.scope["state"]["request_id"]
     logger.error("request failed", exc_info=error, extra={"request_id": request_id})
-    return problem_response(Problem("The request failed here."))
+    return problem_response(Problem("The request failed because of an error in Pharos."))
 
 
 def _allowed_methods(request: Request) -> str:
-    """Return the value of `Allow`: the methods of all routes with this path. FastAPI itself names those of the first
-    route only."""
+    """Return the value of `Allow`: the methods of all routes with this path. FastAPI itself only lists the methods of
+    the first route."""
     routes = request.app.routes
     path_scope = {"type": "http", "path": request.scope["path"], "root_path": "", "headers": []}
     allowed = [

@@ -1,4 +1,4 @@
-"""JSON responses that FastAPI does not look at: it would serialize a plain document several times as slowly."""
+"""JSON responses that bypass FastAPI's serialization, which is several times slower for plain documents."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,5 +8,5 @@ from fastapi import Response
 
 
 def json_response(document: Mapping[str, Any], status: int = 200) -> Response:
-    """Return the document as it is."""
+    """Return a response with the document as JSON."""
     return Response(orjson.dumps(document), status, media_type="application/json")

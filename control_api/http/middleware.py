@@ -17,7 +17,7 @@ from pipeline_contracts.identifiers import choose_request_id
 
 logger = logging.getLogger(__name__)
 
-# A connection buffers at least this many bytes of a response that the client does not read.
+# A connection buffers at least this many bytes of a response that the client has not read.
 _CHUNK_BYTES = 32 * 1024
 # Webhooks have limits of their own, since a Git host sends for many accounts. Health checks come from the machine
 # itself.
@@ -46,8 +46,8 @@ class RequestIdMiddleware:
         try:
             await self._app(scope, receive, send_with_id)
         except ClientDisconnect:
-            # Nobody reads a response, and the service did not fail.
-            logger.debug("the caller hung up", extra={"request_id": request_id})
+            # The client has disconnected, so it needs no response, and the service did not fail.
+            logger.debug("the caller has disconnected", extra={"request_id": request_id})
 
 
 class HeadRequestMiddleware:

@@ -1,6 +1,6 @@
 """Refuses requests with a session cookie that pages of other origins have sent.
 
-`SameSite` alone is not enough: deployed applications may be below the same domain, and so are of the same site.
+`SameSite` alone is not enough: deployed applications may have subdomains of the same domain, which are the same site.
 """
 
 from starlette.requests import HTTPConnection
@@ -15,7 +15,8 @@ _OTHER_SITES = ("cross-site", "same-site")
 def check_same_origin(connection: HTTPConnection) -> None:
     """Raise `CrossSiteRequest` unless a page of this origin has sent the request, or the person has typed its address.
 
-    Every browser since 2023 sends `Sec-Fetch-Site`, and every other one sends `Origin` with what may change something.
+    Every browser since 2023 sends `Sec-Fetch-Site`, and every other browser sends `Origin` with requests that may
+    change something.
     """
     method = connection.scope["method"]
     site = connection.headers.get("sec-fetch-site", "").strip().lower()
@@ -35,7 +36,8 @@ def check_same_origin(connection: HTTPConnection) -> None:
 
 
 def check_origin(connection: HTTPConnection, *, is_required: bool = False) -> None:
-    """Raise `CrossSiteRequest` if `Origin` names another origin than the request's own; or names none, if required."""
+    """Raise `CrossSiteRequest` if `Origin` names another origin than the request's own; or if `Origin` is required and
+    missing."""
     origin = connection.headers.get("origin")
     if origin is None:
         if is_required:
@@ -45,7 +47,7 @@ def check_origin(connection: HTTPConnection, *, is_required: bool = False) -> No
             )
         return
     if _without_default_port(origin) not in _own_origins(connection):
-        raise CrossSiteRequest(f"Origin is {origin[:100]}, which is another one than that of this request.")
+        raise CrossSiteRequest(f"Origin is {origin[:100]}, which differs from the origin of this request.")
 
 
 def refuse_other_sites(connection: HTTPConnection) -> None:
@@ -60,7 +62,7 @@ def refuse_other_sites(connection: HTTPConnection) -> None:
 def _own_origins(connection: HTTPConnection) -> set[str]:
     host = connection.headers.get("host", "")
     own = {request_address(connection), public_address(connection)}
-    # A proxy that ends TLS without being trusted: an HTTPS page of this host is as trustworthy.
+    # An untrusted proxy may terminate TLS: an HTTPS page of this host is just as trustworthy.
     own.add(f"https://{host}")
     return {_without_default_port(each) for each in own if "://" in each and not each.endswith("://")}
 

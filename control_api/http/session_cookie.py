@@ -1,6 +1,7 @@
 """The cookie of a session. Only the server reads it, and only requests of the dashboard's own pages carry it.
 
-Over HTTPS its name begins with `__Host-`: no other host can set it, also no application below the same domain.
+Over HTTPS its name begins with `__Host-`: no other host can set it, not even an application in a subdomain of the same
+domain.
 """
 
 from starlette.datastructures import MutableHeaders
@@ -28,24 +29,24 @@ def read_cookie(connection: HTTPConnection, name: str) -> str | None:
 
 
 def read_credential(connection: HTTPConnection) -> str | None:
-    """Return the credential of a request: that of `Authorization`, or else that of the session cookie."""
+    """Return the credential in the header `Authorization`, or else the one in the session cookie."""
     return parse_bearer(connection.headers.get("authorization")) or read_session_cookie(connection)
 
 
 def set_session_cookie(connection: HTTPConnection, secret: str, seconds: int) -> None:
-    """Let the response to this request set the cookie for so many seconds."""
+    """Set the cookie with the response to this request, for this number of seconds."""
     set_cookie(connection, _NAME, secret, seconds, same_site="Strict")
 
 
 def clear_session_cookie(connection: HTTPConnection) -> None:
-    """Let the response to this request remove the cookie."""
+    """Remove the cookie with the response to this request."""
     set_session_cookie(connection, "", 0)
 
 
 def set_cookie(
     connection: HTTPConnection, name: str, value: str, seconds: int, *, same_site: str, path: str = "/"
 ) -> None:
-    """Let the response set a cookie that scripts cannot read. Over HTTPS, its name gets the prefix `__Host-`."""
+    """Set a cookie that scripts cannot read with the response. Over HTTPS, its name gets the prefix `__Host-`."""
     attributes = [f"Path={path}", f"Max-Age={seconds}", "HttpOnly", f"SameSite={same_site}"]
     if is_https(connection):
         name = f"{_SECURE_PREFIX}{name}"
@@ -55,7 +56,7 @@ def set_cookie(
 
 
 class SetCookieMiddleware:
-    """Adds the cookies that the request has set to its response, also to a refusal."""
+    """Adds the cookies that the request has set to its response, even if the request is refused."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""What is known about an incident, in words."""
+"""Describes incidents for people."""
 
 import json
 from typing import Any, cast
@@ -27,7 +27,7 @@ def describe_row(incident: AlertIncident) -> Description:
 
 
 def describe_beginning(incident: AlertIncident) -> Description:
-    """Return how the incident was described before its end."""
+    """Return the description that the incident had before its end."""
     return describe_beginning_of(_read_subject(incident))
 
 

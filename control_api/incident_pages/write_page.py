@@ -24,7 +24,7 @@ _MAX_DETAILS = 10
 
 @dataclass(frozen=True, slots=True)
 class IncidentPage:
-    """What the page shows."""
+    """The content of the page."""
 
     found: FoundIncident
     account: str
@@ -33,11 +33,11 @@ class IncidentPage:
     signature: str
     now: datetime
     may_act: bool
-    """False: the page has no forms."""
+    """False for a page without forms."""
     base: str
-    """The way from the address of this response to the folder of the pages: empty, or `../`."""
+    """The relative path from the address of this response to the folder of the pages: empty, or `../`."""
     notice: str | None = None
-    """What was just done, or why it was not."""
+    """The result of the form that was just sent, or the reason why it was refused."""
 
 
 def write_incident_page(page: IncidentPage) -> str:
@@ -97,7 +97,7 @@ def _list_facts(page: IncidentPage) -> Iterator[tuple[str, str]]:
         yield name[:1].upper() + name[1:], value
     for figure in description.figures:
         name, value = write_figure(figure)
-        # The figures of an incident that ended are those that it had.
+        # An incident that has ended is shown with its figures from before the end.
         was = "was " if found.incident.state == "resolved" else ""
         yield name[:1].upper() + name[1:], was + value
     deployment = read_facts(found).get(DEPLOYMENT_BEFORE)

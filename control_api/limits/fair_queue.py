@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 class QueueFull(Exception):
-    """Too many tasks wait already, of this key or in total."""
+    """Too many tasks of this key, or of all keys together, wait already."""
 
 
 class QueueTimeout(Exception):
@@ -15,7 +15,8 @@ class QueueTimeout(Exception):
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """How many tasks may run and wait at the same time, in total and for each key, and how long a task may wait."""
+    """Limits of the tasks that run and wait at the same time, in total and for each key, and of the time that a task
+    waits."""
 
     max_running: int
     max_running_per_key: int
@@ -36,7 +37,7 @@ class FairQueue:
         self.limits = limits
         self._running: Counter[str] = Counter()
         self._total_running = 0
-        # In the order in which the keys get the next slots. Keys without waiters are removed.
+        # Waiting tasks by key, in the order in which the keys get the next slots. Keys without waiters are removed.
         self._waiters: dict[str, deque[_Waiter]] = {}
         self._total_waiting = 0
 
@@ -112,8 +113,8 @@ class FairQueue:
         self._total_waiting += 1
 
     def _evict_newest(self, waiting: int) -> None:
-        """Refuse the newest waiter of the key with the most, so that a few keys never block all others. Raises
-        `QueueFull` if no key has more than `waiting` + 1."""
+        """Refuse the newest waiter of the key with the most waiters, so that a few keys never block all others. Raises
+        `QueueFull` if no key has more than `waiting` + 1 waiters."""
         longest = max(self._waiters, key=lambda key: len(self._waiters[key]))
         if len(self._waiters[longest]) <= waiting + 1:
             raise QueueFull

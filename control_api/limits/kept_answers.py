@@ -1,4 +1,5 @@
-"""Answers that many ask for at once, kept for a moment: one is made, and the others wait for it."""
+"""A short-lived cache of answers that many callers request at once: one request makes the answer, and the others
+wait."""
 
 import asyncio
 import time
@@ -28,16 +29,18 @@ class KeptAnswers:
     async def find_or_make(self, key: Hashable, make: Callable[[], Awaitable[T]]) -> T:
         """Return the answer with this key that is younger than 30 s, or make it.
 
-        Raises what `make` raises, for its caller alone: the next one tries again. Raises `Unavailable` after a wait of
-        20 s for others.
+        The errors of `make` are raised to the request that called it; the next request tries again. Raises
+        `Unavailable` after waiting 20 s for another request.
         """
-        # Others hold it as long as they wait.
+        # Requests that wait keep a reference to it.
         lock = self._making.setdefault(key, asyncio.Lock())
         try:
             async with asyncio.timeout(_MAX_WAIT_SECONDS):
                 await lock.acquire()
         except TimeoutError as error:
-            raise Unavailable("The report takes long now. Ask again.", retry_after=5) from error
+            raise Unavailable(
+                "The report is taking long now. Send the request again.", retry_after=5
+            ) from error
         try:
             until, answer = self._answers.get(key, (0.0, None))
             if self._monotonic() < until:

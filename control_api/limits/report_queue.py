@@ -21,13 +21,14 @@ _MAX_WAITING = 64
 _MAX_WAITING_PER_ACCOUNT = 16
 _MAX_WAIT_SECONDS = 10.0
 _RETRY_SECONDS = 5
-# For all limited queries of a report together: a request that waits for its slot waits for them.
+# Limit of all limited queries of a report together, because requests that wait for the slot wait for these queries.
 _QUERY_SECONDS = 25.0
 
 
 def report_limits(max_concurrent: int) -> QueueLimits:
     """Return the queue limits of a process that runs `max_concurrent` reports at a time. One account gets half of the
-    slots, rounded up: a page asks for several at once, and a report of another account waits for one report at most."""
+    slots, rounded up: a page requests several reports at once, and a report of another account then waits for one
+    report at most."""
     return QueueLimits(
         max_concurrent,
         (max_concurrent + 1) // 2,
@@ -72,7 +73,7 @@ async def await_while_connected(request: Request, run: Coroutine[Any, Any, T]) -
 def _discard_report(report: "asyncio.Task[Any]") -> None:
     _cancelled_reports.discard(report)
     if not report.cancelled():
-        # Retrieve the exception: otherwise asyncio logs that nobody did.
+        # Retrieve the exception: otherwise asyncio logs that it was never retrieved.
         report.exception()
 
 
@@ -80,7 +81,7 @@ async def run_in_queue(
     queue: FairQueue, owner: int | str, make: Callable[[], Awaitable[T]], seconds: float = _QUERY_SECONDS
 ) -> T:
     """Wait for a slot of `owner`, an account or a name, then return the result of `make`, whose limited queries share
-    so many seconds. Raises `TooManyRequests`, `Unavailable` and the exceptions of `make`."""
+    this number of seconds. Raises `TooManyRequests`, `Unavailable` and the exceptions of `make`."""
     async with take_turn(queue, f"account {owner}", "the account"):
         with share_time(seconds):
             return await make()
@@ -88,19 +89,20 @@ async def run_in_queue(
 
 @asynccontextmanager
 async def take_turn(queue: FairQueue, key: str, whose: str) -> AsyncIterator[None]:
-    """Wait for a slot of `key`, and hold it. `whose` are the reports with this key, for messages. Raises
+    """Wait for a slot of `key`, and hold it. `whose` describes the owner of the reports for messages. Raises
     `TooManyRequests` and `Unavailable`."""
     try:
         await queue.acquire(key)
     except QueueFull as error:
         raise TooManyRequests(
             f"{queue.limits.max_waiting_per_key} reports of {whose} wait already, or {queue.limits.max_waiting} of "
-            f"all. Ask again in {_RETRY_SECONDS} s, for fewer at once.",
+            f"all. Send the request again in {_RETRY_SECONDS} s, for fewer at once.",
             headers={"Retry-After": str(_RETRY_SECONDS)},
         ) from error
     except QueueTimeout as error:
         raise Unavailable(
-            f"The report has waited for {queue.limits.max_wait_seconds:g} s while others were made. Ask again.",
+            f"The report has waited for {queue.limits.max_wait_seconds:g} s while others were made. "
+            "Send the request again.",
             retry_after=_RETRY_SECONDS,
         ) from error
     try:

@@ -16,18 +16,18 @@ from pipeline_contracts.errors import TooManyRequests
 from pipeline_contracts.rate_limits import RateLimit
 from pipeline_contracts.settings import Settings
 
-# Of a whole process; the share of each caller is a setting.
+# Limits of a whole process. The share of each caller is a setting.
 _MAX_RUNNING = 256
 _MAX_WAITING = 4096
-# For each request that may run: a burst of parallel requests waits and is not refused.
+# Waiting requests for each request that may run, so that a burst of parallel requests waits instead of being refused.
 _MAX_WAITING_PER_RUNNING = 8
 _MAX_WAIT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """The limits of a process: the rates of an account and of an address, and how many requests of either run at the
-    same time."""
+    """The limits of a process: the rates of an account and of an address, and the number of concurrent requests of
+    each."""
 
     account: RateLimit = RateLimit(200.0, 2000)
     address: RateLimit = RateLimit(100.0, 1000)
@@ -71,7 +71,7 @@ class RequestLimiter:
         )
         self._owners: OrderedDict[bytes, str] = OrderedDict()
         self._buckets = TokenBuckets(monotonic)
-        # Only requests that count towards the owner of their credential.
+        # Contains only requests that count towards the owner of their credential.
         self._in_flight: defaultdict[bytes | None, set[Admission]] = defaultdict(set)
 
     def remember_owner(self, digest: bytes, owner: str) -> None:

@@ -1,4 +1,4 @@
-"""Runs the reports that links open, for anybody, so that they never take the turns of the people of accounts."""
+"""Runs reports for readers of shared links, so that these never use up the slots of people with accounts."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -16,18 +16,18 @@ _MAX_PER_ADDRESS = 2
 _MAX_IN_QUEUE = 64
 _MAX_WAITING_PER_KEY = 16
 _MAX_WAIT_SECONDS = 10.0
-# Less than a report waits at most.
+# Shorter than the longest wait for a report.
 _QUERY_SECONDS = 8.0
-# The name of all links together in the queue of reports.
+# The key of all links together in the queue of reports.
 _OWNER = "links to reports"
 
 
 class SharedReportQueue:
-    """Gives links and addresses their turns. Shared reports of all accounts together get a third of the slots of the
-    queue of reports, one at least: with two or more slots, one is always left for the people of accounts.
+    """Schedules shared reports by link and by address. Shared reports of all accounts together get a third of the
+    slots of the queue of reports, at least one. With two or more slots, one is always left for people with accounts.
 
-    A link has one report in progress: those who open other links do not wait for many who open one of them. An address
-    has two in the queue: one stranger with many links does not take all turns.
+    Each link has one report in progress, so that many readers of one link do not delay readers of other links. Each
+    address has two reports in the queue, so that one reader with many links does not use all slots.
     """
 
     def __init__(self, report_limits: QueueLimits) -> None:
@@ -45,9 +45,9 @@ def _make_queue(max_running: int, max_running_per_key: int) -> FairQueue:
 async def run_shared_report(
     request: Request, address: str, share_id: int, make: Callable[[], Awaitable[T]], *, is_kept: bool
 ) -> T:
-    """Wait for the turn of the caller's address, of the link and of all links, then return the result of `make`, whose
-    limited queries share 8 s. With `is_kept`, all who ask the same within 30 s get one result. Raises as
-    `run_queued_report` does."""
+    """Wait for a slot of the caller's address, of the link and of all links, then return the result of `make`, whose
+    limited queries share 8 s. With `is_kept`, equal requests within 30 s share one result. Raises the errors of
+    `run_queued_report`."""
     shared: SharedReportQueue = request.app.state.shared_report_queue
 
     async def run() -> T:

@@ -17,7 +17,7 @@ class TokenBuckets:
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
     def take(self, key: str, limit: RateLimit) -> int | None:
-        """Take a token. Return None, or the whole seconds until there is one, at least 1."""
+        """Take a token. Return None, or the whole seconds (at least 1) until a token is available."""
         now = self._clock()
         bucket = self._buckets.setdefault(key, TokenBucket(limit.burst, now))
         self._buckets.move_to_end(key)

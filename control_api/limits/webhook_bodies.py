@@ -29,7 +29,7 @@ class BodyReading:
         self.keys = keys
         self.bytes = 0
         self.was_aborted = False
-        """True if another body needed the memory."""
+        """True if the body was aborted because another body needed the memory."""
         self._budget = budget
         self._timeout: asyncio.Timeout | None = None
 
@@ -134,7 +134,7 @@ class BodyBudget:
 def aborted_error() -> Unavailable:
     """Return the error for an incomplete body that was aborted because others needed its memory."""
     return Unavailable(
-        "The body was not complete when others needed its memory. Deliver it again.",
+        "The body was not complete when other deliveries needed its memory. Deliver it again.",
         retry_after=_RETRY_SECONDS,
     )
 
@@ -142,8 +142,8 @@ def aborted_error() -> Unavailable:
 class WebhookBodies:
     """Two budgets, so that unverified senders cannot use the memory of verified ones (`WebhookSenders.is_verified`).
 
-    Unverified: a share for each network, and for each site of networks. Verified: a share for each webhook, and for
-    each account.
+    The budget of unverified senders has a share for each network and each site of networks; the budget of verified
+    senders has a share for each webhook and each account.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from pipeline_contracts.rate_limits import RateLimit
 _MAX_FAILING = 4096
 """Networks whose failures are remembered; the least recent ones are forgotten."""
 _MAX_NETWORKS = 64
-"""Verified networks of one webhook: whoever has its secret can only displace networks of the same webhook."""
+"""Verified networks of one webhook: a sender with its secret can only displace networks of the same webhook."""
 _MAX_VERIFIED = 65_536
 """Verified networks of all webhooks."""
 _VERIFIED_SECONDS = 86_400.0
@@ -20,7 +20,7 @@ _MAX_FAILURES = 100
 """Deliveries without a valid signature in a burst; then one a second."""
 
 DELIVERIES = RateLimit(5.0, 1000)
-"""Of an account. A host sends one for each push and each change of a pull request."""
+"""Limit of one account. A host sends a delivery for each push and each change of a pull request."""
 _TRIM_BYTES = 16 * 2**20
 """Bytes that a webhook may deliver before its stored bodies are trimmed again."""
 
@@ -104,7 +104,7 @@ class WebhookSenders:
         if self.is_verified(hook, network) or self._failures_left(hook, network) >= 1:
             return
         raise Unavailable(
-            f"More than {_MAX_FAILURES} deliveries from {network} to {hook} had no good signature. Set the webhook's "
+            f"More than {_MAX_FAILURES} deliveries from {network} to {hook} had no valid signature. Set the webhook's "
             "secret on both sides, and deliver it again.",
             retry_after=_MAX_FAILURES,
         )
@@ -115,7 +115,8 @@ class WebhookSenders:
 
 
 class AcceptedDeliveries:
-    """Limits the rate of valid deliveries by account, and tells when the stored bodies of a webhook need trimming."""
+    """Limits the rate of valid deliveries by account, and reports when the stored bodies of a webhook need
+    trimming."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._buckets = TokenBuckets(clock)

@@ -1,4 +1,5 @@
-"""The open streams of a process: limited in number, and those of deployments all notified by one polling query."""
+"""The open streams of a process. Their number is limited, and one polling query notifies all streams of
+deployments."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -13,21 +14,21 @@ from control_domain.database.engine import Sessions
 from control_domain.tables.deployments import Deployment, DeploymentLine
 from pipeline_contracts.errors import Unavailable
 
-# Of each kind: who follows records takes no stream from those who follow a deployment.
+# Limits for each kind of stream, so that readers of records do not use up the streams of deployments.
 MAX_STREAMS = 100
 MAX_STREAMS_PER_ACCOUNT = 16
 MAX_STREAMS_PER_PERSON = 8
 _POLL_SECONDS = 0.3
 
 LogPosition = tuple[str, int]
-"""A deployment's status and the ID of its last line; 0: no line."""
+"""A deployment's status and the ID of its last line (0 without a line)."""
 
 
 Kind = Literal["deployments", "processes", "records"]
 
 
 class Reader(NamedTuple):
-    """Who reads a stream."""
+    """The account and person that read a stream."""
 
     account_id: int
     person_id: int
@@ -49,7 +50,7 @@ class Follower(OpenStream):
 
     deployment_id: int = 0
     position: LogPosition | None = None
-    """What was sent to the reader so far. `changed` is set when the log differs from it."""
+    """The position up to which the log was sent to the reader. `changed` is set when the log differs from it."""
 
 
 class LogStreams:
@@ -72,15 +73,16 @@ class LogStreams:
         streams = [stream.reader for stream in self._streams if stream.kind == kind]
         if len(streams) >= MAX_STREAMS:
             raise Unavailable(
-                "Too many live logs are open here. Ask without the event stream.", retry_after=5
+                "Too many live logs are open here. Send the request without `Accept: text/event-stream`.",
+                retry_after=5,
             )
         of_account = sum(each.account_id == reader.account_id for each in streams)
         of_person = sum(each.person_id == reader.person_id for each in streams)
         if of_account >= MAX_STREAMS_PER_ACCOUNT or of_person >= MAX_STREAMS_PER_PERSON:
             raise Unavailable(
                 f"The account has {of_account} live logs of {kind} open here, the person {of_person}; at most "
-                f"{MAX_STREAMS_PER_ACCOUNT} and {MAX_STREAMS_PER_PERSON} are possible. Close one, or ask without the "
-                "event stream.",
+                f"{MAX_STREAMS_PER_ACCOUNT} and {MAX_STREAMS_PER_PERSON} are possible. Close one, or "
+                "send the request without `Accept: text/event-stream`.",
                 retry_after=5,
             )
 
@@ -111,7 +113,7 @@ class LogStreams:
 
     @contextmanager
     def occupying(self, kind: Kind, reader: Reader) -> Iterator[OpenStream]:
-        """Open a stream of anything else, whose reader polls by itself. Raises `Unavailable`."""
+        """Open a stream of another kind, whose reader polls by itself. Raises `Unavailable`."""
         stream = OpenStream(kind, reader)
         with self._occupying(stream):
             yield stream

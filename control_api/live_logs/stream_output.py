@@ -1,7 +1,7 @@
-"""Streams what the processes of an environment print as server-sent events, while they are followed.
+"""Streams the output of an environment's processes as server-sent events.
 
-The output lies in files of the deployer's machine, which each stream reads itself. An event `output` has lines of one
-process. A group of them ends with an event `position`, whose ID is where a later request continues.
+The output is in files on the deployer's machine, which each stream reads itself. An event `output` has lines of one
+process. After a group of them, an event `position` has the ID with which a later request continues.
 """
 
 import asyncio
@@ -35,14 +35,14 @@ from control_domain.projects.find import DeployTarget
 from pipeline_contracts.errors import Conflict
 
 _POLL_SECONDS = 0.5
-# How often the list of running processes is read: a query of each stream.
+# The interval in which each stream queries the list of running processes.
 _LIST_SECONDS = 2.0
 # Proxies close connections that are silent for long.
 _KEEPALIVE_SECONDS = 15.0
 _MAX_STREAM_SECONDS = 900.0
 # A reader that does not read for this long is disconnected.
 _SEND_TIMEOUT_SECONDS = 30.0
-# With more than this in one read, more may be waiting.
+# If one read returns more than this, more output may be waiting.
 _LARGE_TEXT = 8 * 1024
 _MAX_POSITIONS = 500
 _POSITION = re.compile(r"([0-9]{1,10}/[a-z0-9][a-z0-9_-]{0,29}\.[0-9]{1,6})=([0-9]{1,18})")
@@ -56,11 +56,11 @@ class FollowedOutput:
     reader: Reader
     wanted: OutputFilter
     tail: int
-    """How many lines of each process the stream begins with, unless it continues."""
+    """The number of lines of each process with which the stream begins, unless it continues another one."""
 
 
 def read_position(request: Request) -> Mapping[str, int] | None:
-    """Return the offsets in `Last-Event-ID`; None without one, or with one of another stream."""
+    """Return the offsets in `Last-Event-ID`; None without the header, or if its ID belongs to another stream."""
     text = request.headers.get("last-event-id", "")
     found = [_POSITION.fullmatch(part) for part in text.split(",")] if text else []
     if not found or len(found) > _MAX_POSITIONS or None in found:
@@ -117,7 +117,7 @@ class _OutputStreamResponse(Response):
 
 
 class _OutputReader:
-    """Reads the output of one stream, each time what is new."""
+    """Reads the output for one stream. Each read returns only new output."""
 
     def __init__(
         self,
@@ -130,12 +130,13 @@ class _OutputReader:
         self._output = output
         self._followed = followed
         self._offsets = offsets
-        """How far each output was read; None before the first read of a stream that does not continue another."""
+        """The offset up to which each output was read; None before the first read of a stream that does not continue
+        another."""
         self._is_first = True
         self._holder: str | None = None
         self._running: Running = {}
         self._listed: Running = _list_outputs(offsets or {})
-        """The processes that are read, besides those that run: at first those that the stream before has read."""
+        """Processes to read in addition to the running ones: at first those of the stream that this one continues."""
         self._listed_at = float("-inf")
 
     async def read(self) -> Sequence[OutputPart]:
@@ -158,7 +159,7 @@ class _OutputReader:
         )
 
     def take_events(self, parts: Sequence[OutputPart]) -> bytes:
-        """Return the events of output that was read, and continue after it; empty if nothing is new."""
+        """Return the events for the output that was read, and advance the offsets; empty without new output."""
         former = self._offsets or {}
         tail = self._followed.tail if self._offsets is None else None
         current = self._running.keys() | {part.deployment_id for part in parts}
@@ -195,7 +196,7 @@ async def _events(
             with CancelScope(shield=True):
                 parts = await reader.read()
         except (SQLAlchemyError, Conflict):
-            # The reader connects again, and gets the reason.
+            # When the reader reconnects, the response has the reason.
             return
         events = reader.take_events(parts)
         if events or loop.time() - sent_at >= _KEEPALIVE_SECONDS:

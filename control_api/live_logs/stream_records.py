@@ -1,7 +1,7 @@
 """Streams the log records of an environment as server-sent events, as they are stored.
 
-An event `records` has up to 500 records, the oldest first. Each stream looks once a second, in the queue of reports,
-where the newest records are, and reads and sends those that it has not sent.
+An event `records` has up to 500 records, the oldest first. Once a second, each stream finds the positions of the
+newest records, in the queue of reports, and reads and sends the records that it has not sent yet.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from pipeline_contracts.errors import StorageUnavailable, TooManyRequests, Unava
 from storage_backends.column_store.interface import ColumnStore
 
 _POLL_SECONDS = 1.0
-# Records that arrive later than this after their own time are not streamed.
+# Records that arrive more than this after their own time are not streamed.
 _LOOK_BACK = timedelta(minutes=2)
 _MAX_RECORDS = 500
 # Proxies close connections that are silent for long.
@@ -98,16 +98,16 @@ class _RecordStreamResponse(Response):
 
 
 class RecordReader:
-    """Reads the records of one stream, each time those that it has not returned."""
+    """Reads the records for one stream. Each read returns only records that it has not returned before."""
 
     def __init__(self, queue: FairQueue, store: ColumnStore, followed: FollowedRecords) -> None:
         self._queue = queue
         self._store = store
         self._followed = followed
         self._known: Counter[LogPlace] | None = None
-        """How many of the newest records had which place at the last read; None before the first one."""
+        """The number of newest records at each position at the last read; None before the first read."""
         self._returned: set[_Key] = set()
-        """Those of them that were returned."""
+        """The newest records that were returned already."""
 
     async def read(self, now: datetime) -> Sequence[dict[str, Any]]:
         """Return the rows that were stored since the last call, the oldest first; the first call returns none.
@@ -119,7 +119,7 @@ class RecordReader:
     async def _read(self, now: datetime) -> Sequence[dict[str, Any]]:
         within = TimeRange(to_nanoseconds(now - _LOOK_BACK), to_nanoseconds(now + CLOCK_AHEAD))
         environment, filters = self._followed.environment_id, self._followed.filters
-        # Places are small. The records themselves may be megabytes, most of which a stream has read before.
+        # Positions are small. The records themselves may be megabytes, most of which the stream has read before.
         found = Counter(await newest_places(self._store, environment, within, filters, _MAX_RECORDS))
         if self._known is None:
             self._known = found
@@ -155,10 +155,10 @@ async def _events(
         try:
             rows = await reader.read(datetime.now(UTC))
         except (TooManyRequests, Unavailable):
-            # Other reports of the account have all turns: what is new is found by the next read.
+            # Other reports of the account use all slots. The next read finds the new records.
             rows = ()
         except StorageUnavailable:
-            # The reader connects again, and gets the reason.
+            # When the reader reconnects, the response has the reason.
             return
         if rows:
             documents = [describe_log(row) for row in rows]

@@ -1,4 +1,4 @@
-"""What waits for a second person: `/v1/approvals`."""
+"""Pending approvals: `/v1/approvals`."""
 
 from typing import Annotated
 
@@ -18,10 +18,11 @@ _Account = Annotated[At[Account], at_account("deploy:read")]
 async def list_approvals(
     at: _Account, page: Annotated[PageQuery, query(PageQuery)]
 ) -> PageOf[ApprovalDocument]:
-    """List what waits for a second person.
+    """List pending approvals.
 
-    In all projects that you may read: deployments, then changes of variables, each from the newest. Approve or reject
-    them with `POST /v1/deployments/{build}/approve` and `POST /v1/variable-changes/{change}/approve`.
+    The deployments and changes of variables that wait for a second person in all projects that you may read.
+    Deployments come first, each kind from the newest. Approve or reject them with `POST
+    /v1/deployments/{build}/approve` and `POST /v1/variable-changes/{change}/approve`.
     """
     pages = read_sorted_pages(at, page, f"approvals for {at.caller.person.public_id}")
     waiting = await list_waiting(at.session, at.sealing_keys, at.caller, pages.limit, pages.after)

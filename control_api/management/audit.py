@@ -25,13 +25,13 @@ _Time = Annotated[datetime, Meta(tz=True)]
 
 
 class AuditQuery(PageQuery, kw_only=True):
-    """Which audit entries are listed."""
+    """Filters of audit entries."""
 
     subject: Annotated[
         Annotated[str, Meta(max_length=100)] | None,
         Meta(
-            description="Only changes of this: a kind and an ID, as entries have it, or the string ID of an account, "
-            "project, environment or person alone.",
+            description="Only changes of this subject: a kind and an ID as in entries, or the string "
+            "ID of an account, project, environment or person alone.",
             examples=["site 4"],
         ),
     ] = None
@@ -41,7 +41,7 @@ class AuditQuery(PageQuery, kw_only=True):
     ] = None
     action: Annotated[
         Annotated[str, Meta(max_length=60)] | None,
-        Meta(description="Only changes of this kind.", examples=["variables.update"]),
+        Meta(description="Only changes with this action.", examples=["variables.update"]),
     ] = None
     since: Annotated[_Time | None, Meta(description="Only changes at this time or later.")] = None
     until: Annotated[_Time | None, Meta(description="Only changes before this time.")] = None
@@ -53,8 +53,8 @@ async def list_audit(
 ) -> PageOf[AuditEntryDocument]:
     """List the changes in the account.
 
-    Who changed what, and when; the newest first. Changes of all accounts, by the operator of the installation, are not
-    listed.
+    The audit entries, the newest first: who made each change, when, and what was changed. Changes that the operator of
+    the installation made to all accounts are not listed.
     """
     wanted = AuditFilter(params.subject, params.person, params.action, params.since, params.until)
     pages = read_pages(at, params, f"audit entries {wanted}")

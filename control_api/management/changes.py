@@ -1,4 +1,4 @@
-"""What has changed, for pages that stay live: `/v1/changes`."""
+"""Notifications of changes for live pages: `/v1/changes`."""
 
 from typing import Annotated, TypedDict, cast
 
@@ -24,14 +24,14 @@ _Account = Annotated[At[Account], at_account("account:read")]
 
 
 class ChangesQuery(Struct, kw_only=True):
-    """Which changes to follow."""
+    """The changes to follow."""
 
     topics: Annotated[
         str,
         Meta(
             max_length=300,
-            description="Topics, separated by commas. Without it: all that the scopes allow, except `exceptions`, "
-            "`events` and `pageviews`, which have to be named.",
+            description="Topics, separated by commas. By default all topics that the scopes allow, "
+            "except `exceptions`, `events` and `pageviews`.",
             examples=["deployments,heartbeats"],
         ),
     ] = ""
@@ -50,12 +50,12 @@ async def follow_changes(
     """Follow changes.
 
     With `Accept: text/event-stream`, an event `change` names a topic of the account in which something has changed:
-    `{"topic": "deployments", "at": "…"}`. It does not say what: read it again. Several changes of a topic within a
-    second are one event; changes of `exceptions`, `events` and `pageviews` are found within 5 seconds. Each topic needs
-    the scope that reads it. A stream ends after an hour, and within 15 seconds after the token or the session. A person
-    may have 50 at once.
+    `{"topic": "deployments", "at": "…"}`. It does not say what has changed: read the data again. Several changes of a
+    topic within a second are one event; changes of `exceptions`, `events` and `pageviews` are found within 5 seconds.
+    Each topic needs the scope that reads it. A stream ends after an hour, and within 15 seconds after the token or
+    session has ended. A person may have 50 streams at once.
 
-    Without that header, the topics that the stream would follow.
+    Without that header, the response lists the topics that the stream would follow.
     """
     topics = _read_topics(params.topics, at.caller)
     if not accepts_event_stream(at.request):
@@ -76,8 +76,8 @@ def _read_topics(text: str, caller: Caller) -> frozenset[Topic]:
     unknown = sorted(named - {*TOPICS})
     if unknown:
         raise InvalidInput(
-            "Correct the query parameters below and send the request again.",
-            errors=[FieldError("topics", f"{name!r} is none of: {', '.join(TOPICS)}") for name in unknown],
+            "Fix the query parameters listed below and send the request again.",
+            errors=[FieldError("topics", f"{name!r} is not one of: {', '.join(TOPICS)}") for name in unknown],
         )
     topics = cast(frozenset[Topic], frozenset(named))
     for topic in sorted(topics):

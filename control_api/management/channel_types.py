@@ -1,4 +1,4 @@
-"""The types of notification channels, and what each needs: `/v1/notification-channel-types`."""
+"""The types of notification channels with their settings: `/v1/notification-channel-types`."""
 
 from typing import Annotated, TypedDict
 
@@ -19,7 +19,7 @@ class ChannelFieldDocument(TypedDict):
 
     name: str
     description: str
-    secret: Annotated[bool, Meta(description="True: a member of `secrets`, which is never shown again.")]
+    secret: Annotated[bool, Meta(description="True if it belongs into `secrets` and is never shown again.")]
     required: bool
     default: str
     max_length: int
@@ -32,7 +32,7 @@ class ChannelTypeDocument(TypedDict):
     title: str
     description: str
     unavailable: Annotated[
-        str | None, Meta(description="Why this installation cannot send through it; null: it can.")
+        str | None, Meta(description="Why this installation cannot send through it; null if it can.")
     ]
     fields: list[ChannelFieldDocument]
 

@@ -1,4 +1,4 @@
-"""The configuration of a project, and what was reviewed and applied of it."""
+"""The configuration of a project, and its reviews and applications."""
 
 from typing import Annotated
 
@@ -33,7 +33,7 @@ _Read = Annotated[At[Project], at(find_project, "project", "deploy:read", Right.
 async def export_configuration(at: _Read) -> ProjectConfiguration:
     """Export a project as a configuration document.
 
-    A document of the project as it is now, to be edited, planned and applied. It has no values of variables.
+    A document that describes the project as it is now. Edit it, plan it, and apply it. It has no values of variables.
     """
     with converting_configuration_faults():
         return await export_project(at.session, at.sealing_keys, at.found)
@@ -60,7 +60,7 @@ async def list_configuration_reviews(
 ) -> PageOf[ConfigurationReviewSummary]:
     """List the configuration reviews of a project.
 
-    Newest first, without their plans. Reviews that nobody applied are listed for 30 days.
+    Newest first, without their plans. Reviews that were not applied are listed for 30 days.
     """
     pages = read_pages(at, page, f"reviews of {at.found.public_id}")
     found, has_more = await list_reviews(at.session, at.found, pages.page)
@@ -73,7 +73,7 @@ async def list_configuration_reviews(
 async def read_review(at: _Read) -> ConfigurationReviewDetails:
     """Read a configuration review.
 
-    The plan that was frozen, whether it can still be applied, and by whom.
+    The frozen plan, whether it can still be applied, and who may apply it.
     """
     with converting_configuration_faults():
         return await find_review_details(at.session, at.sealing_keys, at.found, at.number("review"), at.now)

@@ -1,4 +1,4 @@
-"""Bodies with the caller's own password, for what nobody may do who finds an unlocked computer."""
+"""Bodies with the caller's own password, for requests that must fail on somebody else's unlocked computer."""
 
 from typing import Annotated, Any, TypeVar
 
@@ -17,8 +17,8 @@ class WithOwnPassword(Struct, kw_only=True):
     password: Annotated[
         Annotated[str, Meta(max_length=1000)] | None,
         Meta(
-            description="Your present password. For a request with a session, of a person who has one; without one, "
-            "you have to have signed in within 10 minutes."
+            description="Your present password. Required for a request with a session. If you have "
+            "no password, you must have signed in within 10 minutes."
         ),
     ] = None
 
@@ -30,7 +30,8 @@ def confirmed_body(access: Any, model: type[B], *, is_optional: bool = False) ->
     """Return the dependency that yields the body as `model`, after its password was checked if the request has a
     session. An API token needs none. `access`: the dependency of the operation's `At`.
 
-    This comes before the handler, because it commits: an idempotency key is claimed in the handler's transaction.
+    The dependency runs before the handler because it commits, and the handler's transaction claims the idempotency
+    key.
     """
     body = json_body(model, is_optional=is_optional)
 

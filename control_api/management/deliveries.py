@@ -36,7 +36,7 @@ async def list_repository_deliveries(
 ) -> PageOf[DeliveryDocument]:
     """List the deliveries of a webhook.
 
-    The deliveries of the last 7 days with a valid signature, newest first, and what became of each.
+    The deliveries of the last 7 days with a valid signature, newest first, each with its outcome.
     """
     pages = read_pages(at, page, f"deliveries of {at.found.repository.id}")
     rows, has_more = await list_deliveries(at.session, at.found.repository, pages.page)
@@ -48,7 +48,7 @@ async def read_delivery(at: _Read) -> DeliveryWithPayload:
     """Read a delivery with its headers and its body."""
     row = await find_delivery(at.session, at.found.repository, at.number("delivery"))
     await at.end_transaction()
-    # In a thread, because a body may have 5 MiB.
+    # Decompress in a thread, because a body may have 5 MiB.
     return await asyncio.to_thread(describe_delivery_with_payload, row)
 
 

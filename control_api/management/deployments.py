@@ -57,8 +57,8 @@ Revision = Annotated[
     Meta(
         min_length=40,
         max_length=64,
-        description="The whole commit that the approver has reviewed: 40 or 64 hexadecimal digits. Needed while it is "
-        "not known.",
+        description="The whole commit that the approver has reviewed: 40 or 64 hexadecimal digits. "
+        "Required while Pharos does not know the commit.",
         extra={"rule": "must be a whole commit of 40 or 64 hexadecimal digits"},
     ),
 ]
@@ -68,27 +68,27 @@ Digest = Annotated[
         min_length=MIN_DIGEST_LENGTH,
         max_length=64,
         description="The digest of `GET /v1/approvals` that the approver has reviewed, or 16 or more of its first "
-        "digits. Needed if something changed since the deployment was asked for.",
+        "digits. Required if something changed since the deployment was requested.",
         extra={"rule": f"must be {MIN_DIGEST_LENGTH} to 64 hexadecimal digits"},
     ),
 ]
 
 
 class DeploymentsQuery(PageQuery, kw_only=True):
-    """Which deployments are listed."""
+    """Filters of deployments."""
 
     status: Annotated[DeploymentStatus | None, Meta(description="Only deployments with this status.")] = None
 
 
 class ApproveDeployment(Struct, kw_only=True):
-    """What the approver has reviewed."""
+    """The inputs that the approver has reviewed."""
 
     revision: Revision | None = None
     digest: Digest | None = None
 
 
 class RejectDeployment(Struct, kw_only=True):
-    """Why a deployment is rejected."""
+    """The reason for rejecting a deployment."""
 
     reason: Reason
 
@@ -99,7 +99,7 @@ async def list_deployments_of_project(
 ) -> PageOf[DeploymentDetails]:
     """List the deployments of a project.
 
-    The newest first; those of removed environments are among them.
+    The newest first, including those of removed environments.
     """
     pages = read_pages(at, params, f"deployments of {at.found.public_id}")
     found, has_more = await list_project_deployments(at.session, at.found, params.status, pages.page)
@@ -110,7 +110,7 @@ async def list_deployments_of_project(
 async def read_deployment_details(at: _Read) -> DeploymentOverview:
     """Read a deployment with its steps.
 
-    With the people and the commit, when each step began, and whether its release is live or can be made live again.
+    Includes the people, the commit, the start of each step, and whether the release is live or can be made live again.
     """
     return await read_overview(at.session, at.found)
 
@@ -136,7 +136,7 @@ async def list_releases_of_environment(
 ) -> PageOf[ReleaseDocument]:
     """List the releases of an environment.
 
-    Those that are retained, the newest first. Each can be made live again with a rollback to its deployment.
+    The retained releases, the newest first. A rollback to its deployment makes a release live again.
     """
     pages = read_pages(at, page, f"releases of {at.found.environment.public_id}")
     return pages.answer(*await list_releases(at.session, at.found.environment, pages.page))
@@ -172,11 +172,11 @@ async def approve_deployment(
     """Approve a deployment.
 
     Queues a deployment that waits. The approval covers the commit, the variables and the workflow: the deployment runs
-    exactly these. The approver must be neither the person who asked nor the author of a change to the variables or the
-    workflow since.
+    exactly these. The approver must be neither the person who requested the deployment nor the author of a later
+    change of the variables or the workflow.
     """
     revision, digest = _read_reviewed(body)
-    with _refusing(at.found.deployment, "only one that waits can be approved."):
+    with _refusing(at.found.deployment, "only a deployment that waits for approval can be approved."):
         await decisions.approve_deployment(
             at.session,
             at.found.deployment,
@@ -191,7 +191,7 @@ async def approve_deployment(
 
 
 def _read_reviewed(body: ApproveDeployment) -> tuple[str | None, str | None]:
-    """Return revision and digest in small letters. Raises `InvalidInput`."""
+    """Return revision and digest in lower case. Raises `InvalidInput`."""
     revision = None if body.revision is None else body.revision.lower()
     if revision is not None and not is_commit(revision):
         raise invalid_field("revision", "must be a whole commit of 40 or 64 hexadecimal digits")
@@ -207,10 +207,10 @@ async def reject_deployment(
 ) -> DeploymentDetails:
     """Reject a deployment.
 
-    Ends a deployment that waits for approval. Who asked for it cancels it instead.
+    Ends a deployment that waits for approval. The person who requested it cancels it instead.
     """
     reason = check_reason(body.reason)
-    with _refusing(at.found.deployment, "only one that waits can be rejected."):
+    with _refusing(at.found.deployment, "only a deployment that waits for approval can be rejected."):
         await decisions.reject_deployment(
             at.session, at.found.deployment, at.caller.person, reason, at.actor, at.now
         )
@@ -221,11 +221,11 @@ async def reject_deployment(
 async def cancel_deployment(at: _Deploy) -> DeploymentDetails:
     """Cancel a deployment.
 
-    One that is queued, waits for approval, or is being built. 409 once it is past its build.
+    The deployment must be queued, wait for approval, or be in its build. 409 once it is past its build.
     """
     deployment = at.found.deployment
     with _refusing(
-        deployment, "only one that is queued, waits for approval or is being built can be canceled."
+        deployment, "only a deployment that is queued, waits for approval or is being built can be canceled."
     ):
         await decisions.cancel_deployment(at.session, deployment, at.actor, at.now)
     return await read_details(at.session, deployment)

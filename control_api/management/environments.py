@@ -66,7 +66,7 @@ Slug = Annotated[
 ]
 LastingType = Annotated[
     Literal["production", "staging", "development"],
-    Meta(description="A preview is made by `POST /v1/projects/{project}/previews`."),
+    Meta(description="Create a preview with `POST /v1/projects/{project}/previews` instead."),
 ]
 Order = Annotated[
     int,
@@ -91,7 +91,7 @@ Window = Annotated[
     Meta(
         min_length=1,
         max_length=100,
-        description="Days, hours and a time zone (UTC, if there is none) in which the environment takes deploys.",
+        description="Days, hours and a time zone (by default UTC) in which the environment accepts deploys.",
         examples=["mon-thu 09:00-16:00 Europe/Oslo"],
     ),
 ]
@@ -111,14 +111,16 @@ class CreateEnvironment(Struct, kw_only=True):
 
 
 class ChangeApproval(Struct, kw_only=True):
-    """What waits for a second person; what is left out stays."""
+    """The kinds of changes that need a second person. Members that are left out stay unchanged."""
 
     deploys: Annotated[bool | None, Meta(description="Whether deploys wait.")] = None
-    variables: Annotated[bool | None, Meta(description="Whether changes of variables wait.")] = None
+    variables: Annotated[
+        bool | None, Meta(description="Whether changes of variables wait for a second person.")
+    ] = None
 
 
 class UpdateEnvironment(Struct, kw_only=True):
-    """The settings of an environment that change. `null` takes a branch or a window away."""
+    """The settings of an environment that change. `null` removes a branch or a window."""
 
     name: Name | None = None
     order: Order | None = None
@@ -147,10 +149,10 @@ def _unless_absent(value: Any) -> Any:
 
 
 class EnvironmentFilter(PageQuery, kw_only=True):
-    """Which environments to list."""
+    """Filters of environments."""
 
     project: Annotated[
-        str | None, Meta(description="Only those of this project: its string ID, or its number.")
+        str | None, Meta(description="Only environments of this project: its string ID, or its number.")
     ] = None
 
 
@@ -166,8 +168,8 @@ async def list_all_environments(
 ) -> PageOf[EnvironmentOverview]:
     """List environments with their releases.
 
-    Those of all projects that you may read, the newest project first, and in a project in the order in which
-    deployments are promoted. Each with its address, its processes, and its live and newest deployments.
+    The environments of all projects that you may read, the newest project first, and within a project in the order in
+    which deployments are promoted. Each has its address, its processes, and its live and newest deployments.
     """
     project = None
     if filters.project is not None:
@@ -183,7 +185,7 @@ async def list_project_environments(
 ) -> PageOf[EnvironmentDetails]:
     """List the environments of a project.
 
-    In the order in which deployments are promoted; previews among them.
+    In the order in which deployments are promoted, including previews.
     """
     pages = read_sorted_pages(at, page, f"environments of {at.found.public_id}")
     found = await list_environments(at.session, at.found, pages.limit, pages.after)
@@ -215,9 +217,10 @@ async def update_environment(
 ) -> ChangedEnvironment:
     """Change the settings of an environment.
 
-    409 if the change lowers the gate of an environment that requires a second person: takes an approval away, or widens
-    or takes away the deploy window. Then one person makes a configuration review of the change, and another applies it.
-    Turning the approval of deploys on also turns it on for previews with copies of the environment's variables.
+    409 if the change lowers the gate of an environment that requires a second person: it removes an approval, or
+    widens or removes the deploy window. Then one person makes a configuration review of the change, and another
+    applies it. Turning the approval of deploys on also turns it on for previews with copies of the environment's
+    variables.
     """
     await lock_environment_row(at.session, at.found.environment)
     at.check_if_match(cast(Any, describe_settings(at.found.environment)))
@@ -231,11 +234,11 @@ async def update_environment(
 async def delete_environment(at: _Manage) -> RemovedEnvironmentDocument:
     """Remove an environment.
 
-    Removes it with its keys, variables, monitors and releases; its deployments and their logs are kept, and what waits
-    for approval is canceled. The edges refuse its keys within 5 s. 409 while a deployment of it is not finished, and if
+    Removes it with its keys, variables, monitors and releases; its deployments and their logs are kept, and pending
+    approvals are canceled. The edges refuse its keys within 5 s. 409 while a deployment of it is not finished, and if
     it requires a second person: then one person makes a configuration review, and another applies it.
     """
-    # The lease first, as the removal does.
+    # Lock the lease first, in the same order as the removal.
     await lock_deployer_lease(at.session, at.found.environment)
     await lock_environment_row(at.session, at.found.environment)
     at.check_if_match(cast(Any, describe_settings(at.found.environment)))
@@ -276,7 +279,7 @@ async def unlock_environment(at: _Deploy) -> EnvironmentDetails:
 async def resume_environment(at: _Deploy) -> ResumedEnvironment:
     """Resume pushes after a rollback.
 
-    While a rollback is live, pushes deploy nothing; from now on they do.
+    While a rollback is live, pushes do not deploy. After this request they do.
     """
     resumed = await resume_pushes(at.session, at.found, at.actor, at.now)
     return {**await read_details(at.session, at.found), "resumed": resumed}

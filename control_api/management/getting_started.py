@@ -20,8 +20,9 @@ _Account = Annotated[At[Account], at_account("account:read")]
 async def read_getting_started(at: _Account) -> GettingStartedDocument:
     """Read the first steps.
 
-    Each is done once something has really arrived, in one of the projects that you may read. With the addresses and IDs
-    that snippets need; the secret of a key is shown once, by `POST /v1/environments/{environment}/ingest-keys`.
+    A step is done once Pharos has received real data for it in one of the projects that you may read. The response
+    also has the addresses and IDs that snippets need. `POST /v1/environments/{environment}/ingest-keys` shows the
+    secret of a key once.
     """
     visible = await read_visible(at.session, at.caller)
     done = await getting_started.read_database_steps(at.session, at.caller)

@@ -32,7 +32,7 @@ class CreateGoal(Struct, kw_only=True):
 
 
 class UpdateGoal(Struct, kw_only=True):
-    """The fields of a goal that change. `event` replaces `path`, and the reverse."""
+    """The fields of a goal that change. `event` replaces `path`, and vice versa."""
 
     name: GoalName | None = None
     event: GoalEvent | None = None

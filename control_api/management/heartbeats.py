@@ -65,9 +65,14 @@ _Change = Annotated[At[FoundHeartbeat], at(find_heartbeat, "heartbeat", "monitor
 class HeartbeatQuery(MonitorQuery, kw_only=True):
     """The page and the filters of the list of heartbeats."""
 
-    state: Annotated[StateName | None, Meta(description="Only those in this state.")] = None
+    state: Annotated[StateName | None, Meta(description="Only heartbeats in this state.")] = None
     recent_runs: Annotated[
-        int, Meta(ge=0, le=MAX_RECENT_RUNS, description="How many of its newest runs each heartbeat shows.")
+        int,
+        Meta(
+            ge=0,
+            le=MAX_RECENT_RUNS,
+            description="The number of newest runs that are listed with each heartbeat.",
+        ),
     ] = 0
 
 
@@ -76,7 +81,7 @@ class NextRunsQuery(Struct, kw_only=True):
 
     cron: Annotated[str, Meta(min_length=1, max_length=200, description="The cron expression: five fields.")]
     timezone: Timezone = "UTC"
-    count: Annotated[int, Meta(ge=1, le=10, description="How many due times are listed.")] = 3
+    count: Annotated[int, Meta(ge=1, le=10, description="The number of due times to list.")] = 3
 
 
 class CreateHeartbeat(Struct, kw_only=True):
@@ -92,7 +97,7 @@ class CreateHeartbeat(Struct, kw_only=True):
 
 
 class UpdateHeartbeat(Struct, kw_only=True):
-    """The settings of a heartbeat that change. `period_seconds` replaces `cron`, and the reverse."""
+    """The settings of a heartbeat that change. `period_seconds` replaces `cron`, and vice versa."""
 
     name: MonitorName | None = None
     period_seconds: PeriodSeconds | None = None
@@ -138,7 +143,8 @@ async def read_next_runs(
 ) -> NextRuns:
     """Read when a schedule is due.
 
-    Of any cron expression, before a heartbeat has it. A job in an hour that the clock skips runs right after it.
+    Works for any cron expression, before a heartbeat uses it. If the clock skips the hour of a run, the run is due
+    right after the skipped hour.
     """
     runs = list_next_runs(params.cron, params.timezone, params.count, at.now)
     return {"cron": params.cron, "timezone": params.timezone, "runs": list(runs)}
@@ -187,7 +193,7 @@ async def update_heartbeat(
 ) -> HeartbeatDocument:
     """Change settings of a heartbeat.
 
-    The state follows at once. The number of failures in a row stays, and only a success ends `down`.
+    The state is computed again at once. The number of consecutive failures stays, and only a success ends `down`.
     """
     await _lock_and_check(at)
     changes = HeartbeatChanges(**msgspec.structs.asdict(body))
@@ -216,7 +222,7 @@ async def delete_heartbeat(at: _Change) -> RemovedMonitor:
 async def pause_heartbeat(at: _Change) -> HeartbeatDocument:
     """Pause a heartbeat.
 
-    Its signals are recorded, and do not change its state. A paused heartbeat stays as it is.
+    Its signals are recorded but do not change its state. A heartbeat that is already paused stays unchanged.
     """
     await manage_heartbeats.pause_heartbeat(at.session, at.found, True, at.actor, at.now)
     return describe_heartbeat(at.found)
@@ -226,7 +232,7 @@ async def pause_heartbeat(at: _Change) -> HeartbeatDocument:
 async def resume_heartbeat(at: _Change) -> HeartbeatDocument:
     """Resume a heartbeat.
 
-    It waits for its next signal, as a new one does. A heartbeat that is not paused stays as it is.
+    It then waits for its next signal, like a new heartbeat. A heartbeat that is not paused stays unchanged.
     """
     await manage_heartbeats.pause_heartbeat(at.session, at.found, False, at.actor, at.now)
     return describe_heartbeat(at.found)

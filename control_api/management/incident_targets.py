@@ -1,4 +1,4 @@
-"""What an incident is about: the object that a page or a program opens to look closer."""
+"""The object of an incident, which a page or a program opens for more details."""
 
 import json
 from typing import Annotated, Any, Literal, TypedDict
@@ -27,12 +27,15 @@ class IncidentTarget(TypedDict):
 
     type: TargetType
     id: Annotated[
-        str, Meta(description="Its number; of a service or a metric its name, of an exception its group.")
+        str,
+        Meta(
+            description="The number of the object; the name of a service or a metric; the group of an exception."
+        ),
     ]
 
 
 def find_target(incident: AlertIncident) -> IncidentTarget | None:
-    """Return the object that the incident is about; None if its facts name none."""
+    """Return the object that the incident is about; None if its facts do not name an object."""
     family = incident.kind.partition(".")[0]
     if family == "heartbeat":
         return {"type": "heartbeat", "id": incident.subject}

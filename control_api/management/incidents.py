@@ -1,4 +1,4 @@
-"""Incidents: what is wrong, or was: `/v1/incidents`."""
+"""Incidents, which are open or resolved problems: `/v1/incidents`."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -71,7 +71,7 @@ class DeploymentBefore(TypedDict):
 
 
 class IncidentDocument(TypedDict):
-    """Something that is wrong, from its beginning to its end."""
+    """A problem, from its beginning to its end."""
 
     id: str
     number: int
@@ -81,14 +81,21 @@ class IncidentDocument(TypedDict):
         Meta(description="`firing` while it is open, `resolved`, or `info` for an event without an end."),
     ]
     severity: Severity
-    title: Annotated[str, Meta(description="What is wrong; also after its end, what was.")]
+    title: Annotated[
+        str,
+        Meta(
+            description="The problem, in a few words. After its end, the title still describes the problem."
+        ),
+    ]
     project: Annotated[
         ProjectSummary | None, Meta(description="Null for the platform, and for a removed project.")
     ]
     environment: EnvironmentSummary | None
     about: Annotated[
         IncidentTarget | None,
-        Meta(description="What it is about, to look at it; null for the platform, and if no longer known."),
+        Meta(
+            description="The object that the incident is about; null for the platform, and if it is no longer known."
+        ),
     ]
     started_at: str
     changed_at: str
@@ -98,44 +105,45 @@ class IncidentDocument(TypedDict):
         PersonSummary | None, Meta(description="Null if it was acknowledged through a signed link.")
     ]
     silenced_until: Annotated[
-        str | None, Meta(description="When the last silence that holds it ends; null: none does.")
+        str | None, Meta(description="When the last silence that holds it ends; null without a silence.")
     ]
 
 
 class IncidentDetails(IncidentDocument):
-    """An incident with what is known about it, and the newest notifications of it."""
+    """An incident with its details and its newest notifications."""
 
     details: list[str]
     figures: list[FigureDocument]
     labels: dict[str, str]
-    command: Annotated[str | None, Meta(description="The command to look closer.")]
+    command: Annotated[str | None, Meta(description="A command that shows more.")]
     deployment: DeploymentBefore | None
     notifications: Annotated[
-        list[NotificationSummary], Meta(description="Up to 20 that list it, the newest first.")
+        list[NotificationSummary],
+        Meta(description="Up to 20 notifications that list the incident, the newest first."),
     ]
 
 
 class Acknowledged(IncidentDocument):
     """An incident that is acknowledged."""
 
-    incidents: Annotated[int, Meta(description="How many were acknowledged by this request.")]
+    incidents: Annotated[int, Meta(description="The number of incidents that this request acknowledged.")]
 
 
 class AcknowledgeIncident(Struct, kw_only=True):
-    """What is acknowledged."""
+    """The incidents to acknowledge."""
 
     group: Annotated[
         bool,
-        Meta(description="True: all open incidents of the same project, environment and family of kinds."),
+        Meta(description="True for all open incidents of the same project, environment and family of kinds."),
     ] = False
 
 
 class SilenceIncident(Struct, kw_only=True):
-    """What is silenced, and for how long. Either `seconds` or `until` is required."""
+    """The silence to begin. Either `seconds` or `until` is required."""
 
     seconds: Annotated[
         Annotated[int, Meta(ge=60, le=_LONGEST_SECONDS)] | None,
-        Meta(description="For how many seconds.", examples=[3600]),
+        Meta(description="The length of the silence in seconds.", examples=[3600]),
     ] = None
     until: Annotated[
         Annotated[datetime, Meta(tz=True)] | None,
@@ -145,8 +153,8 @@ class SilenceIncident(Struct, kw_only=True):
     group: Annotated[
         bool,
         Meta(
-            description="True: everything of the same project, environment and family of kinds, also what begins "
-            "meanwhile."
+            description="True for all incidents of the same project, environment and family of "
+            "kinds, including those that begin meanwhile."
         ),
     ] = False
 
@@ -156,22 +164,23 @@ class IncidentQuery(PageQuery, kw_only=True):
 
     state: Annotated[
         StateFilter | None,
-        Meta(description="Only those in this state; `acknowledged`: open and acknowledged."),
+        Meta(description="Only incidents in this state. `acknowledged` means open and acknowledged."),
     ] = None
-    project: Annotated[str | None, Meta(description="Only those of the project with this ID or number.")] = (
-        None
-    )
+    project: Annotated[
+        str | None, Meta(description="Only incidents of the project with this ID or number.")
+    ] = None
     environment: Annotated[
-        str | None, Meta(description="Only those of the environment with this ID or number.")
+        str | None, Meta(description="Only incidents of the environment with this ID or number.")
     ] = None
     kind: Annotated[
         Annotated[str, Meta(max_length=40)] | None,
-        Meta(description="Only those of this kind or family. Tests are listed only by `test`."),
+        Meta(description="Only incidents of this kind or family. Tests are listed only with `test`."),
     ] = None
     subject: Annotated[
         Annotated[str, Meta(max_length=160)] | None,
         Meta(
-            description="Only those about this: with `kind=heartbeat`, the number of a heartbeat.",
+            description="Only incidents about this subject: for example, the number of a heartbeat "
+            "with `kind=heartbeat`.",
             examples=["12"],
         ),
     ] = None
@@ -223,8 +232,8 @@ async def list_incidents(
 ) -> PageOf[IncidentDocument]:
     """List incidents.
 
-    The incidents of all projects in which you have a role, the newest first; owners and admins also see those of the
-    platform. Ended ones are removed after 90 days.
+    The incidents of all projects in which you have a role, the newest first; owners and admins also see incidents of
+    the platform. Incidents are removed 90 days after their end.
     """
     pages = read_pages(at, params, "incidents")
     project = environment = None
@@ -247,7 +256,7 @@ async def list_incidents(
 async def read_incident(at: _Read) -> IncidentDetails:
     """Read an incident.
 
-    With what is known about it, and the newest notifications that list it.
+    Includes its details and the newest notifications that list it.
     """
     found, description, facts = at.found, describe_incident(at.found), read_facts(at.found)
     notifications, _ = await list_notifications(
@@ -280,8 +289,8 @@ async def acknowledge_incident(
 ) -> Acknowledged:
     """Acknowledge an incident.
 
-    No reminders of it follow; its end is sent. An incident that is acknowledged, or has ended, stays as it is. 409 for
-    the group of an incident that has ended.
+    No reminders of it follow, but its end is still sent. An incident that is already acknowledged, or has ended, stays
+    unchanged. 409 for the group of an incident that has ended.
     """
     count = await answer_incidents.acknowledge_incident(
         at.session, at.found.incident, group=body.group, actor=at.actor, now=at.now
@@ -299,8 +308,8 @@ async def silence_incident(
 ) -> SilenceDocument:
     """Silence an incident.
 
-    It is not sent until the silence ends, and then only if it is still open; the end of one that was sent is always
-    sent. 409 for an incident that has ended.
+    The incident is not sent until the silence ends, and then only if it is still open. The end of an incident that was
+    sent before is always sent. 409 for an incident that has ended.
     """
     ends_at = choose_end(body.until, body.seconds, at.now)
     made = await answer_incidents.silence_incident(

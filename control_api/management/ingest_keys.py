@@ -52,7 +52,7 @@ async def create_ingest_key(
     """Create an ingest key.
 
     Applications send telemetry and deployment records of the environment with it. The other keys keep working. The
-    answer has the secret, which is not shown again.
+    response has the secret, which is not shown again.
     """
     now = at.now
     expires_at = choose_expiry(body.expires_at, body.expires_in, now)
@@ -65,9 +65,9 @@ async def create_ingest_key(
 async def revoke_ingest_key(at: _Change) -> IngestKeyDocument:
     """Revoke an ingest key.
 
-    No edge accepts it after 5 seconds. A revoked key stays as it is.
+    No edge accepts it after 5 seconds. A revoked key stays unchanged.
     """
     key = await ingest_keys.revoke_ingest_key(at.session, at.found, at.number("key_id"), at.actor, at.now)
-    # Again for a revoked key: the edges may not have been informed the first time.
+    # Publish a revoked key again too: the edges may not have been informed the first time.
     at.revoke_after_commit([key.digest])
     return describe_ingest_key(key, at.found.environment.public_id, at.now)

@@ -41,9 +41,9 @@ _LONGEST_LIFE = timedelta(days=30)
 
 
 class InvitationsQuery(PageQuery, kw_only=True):
-    """Which invitations are listed."""
+    """Filters of invitations."""
 
-    state: Annotated[InvitationState | None, Meta(description="Only those in this state.")] = None
+    state: Annotated[InvitationState | None, Meta(description="Only invitations in this state.")] = None
 
 
 class ProjectRoleOfInvitation(Struct, kw_only=True):
@@ -93,8 +93,8 @@ class AcceptInvitation(Struct, kw_only=True):
             Meta(
                 min_length=1,
                 max_length=100,
-                description="1 to 100 printable characters. Required for a new person; a person whom another account "
-                "knows keeps the name from there.",
+                description="1 to 100 printable characters. Required for a new person; a person who "
+                "is in another account keeps the name from there.",
             ),
         ]
         | None
@@ -123,10 +123,10 @@ async def create_invitation(
 ) -> CreatedInvitation:
     """Invite a person to the account.
 
-    The answer has the secret of the invitation, which is not shown again: pass it on to the person, who accepts the
+    The response has the secret of the invitation, which is not shown again. Pass it on to the person, who accepts the
     invitation with it. Pharos does not e-mail it, and anybody who has the secret can join under this address. Only
-    owners invite owners. An API token needs all scopes for this, because the person can sign in, and a session has all
-    of them. 409 if the person is in the account or invited already.
+    owners can invite owners. An API token needs all scopes for this, because the person can sign in, and a session has
+    all of them. 409 if the person is in the account or invited already.
     """
     await at.lock_rights()
     now = at.now
@@ -151,7 +151,7 @@ async def create_invitation(
 async def revoke_invitation(at: _Revoke) -> InvitationDocument:
     """Revoke an invitation.
 
-    It cannot be accepted any more. A revoked invitation stays as it is. 409 if the person has accepted it.
+    It can no longer be accepted. A revoked invitation stays unchanged. 409 if the person has accepted it.
     """
     await at.lock_rights()
     await manage.revoke_invitation(at.session, at.found.invitation, at.actor, at.now)
@@ -166,9 +166,9 @@ async def accept_invitation(
 ) -> AcceptedInvitation:
     """Accept an invitation.
 
-    Needs no API token: the secret of the invitation opens the account, once. The person joins the account and gets a
-    first API token, which is not shown again. 404 for a secret that is unknown, expired, revoked or used; 409 for an
-    invitation that was made with fewer scopes than there are. If the answer is lost, ask to be removed from the account
+    Needs no API token: the secret of the invitation gives access to the account, once. The person joins the account
+    and gets a first API token, which is not shown again. 404 for a secret that is unknown, expired, revoked or used;
+    409 for an invitation that does not give all scopes. If the response is lost, ask to be removed from the account
     and invited again.
     """
     return await accept.accept_invitation(

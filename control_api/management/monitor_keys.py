@@ -66,7 +66,7 @@ async def create_heartbeat_key(at: _ChangeHeartbeat, body: _Body) -> CreatedMoni
 async def revoke_heartbeat_key(at: _ChangeHeartbeat) -> MonitorKeyDocument:
     """Revoke a monitor key of a heartbeat.
 
-    No edge accepts it after 5 seconds. A revoked key stays as it is.
+    No edge accepts it after 5 seconds. A revoked key stays unchanged.
     """
     return await _revoke_key(at)
 
@@ -93,7 +93,7 @@ async def create_queue_key(at: _ChangeQueue, body: _Body) -> CreatedMonitorKey:
 async def revoke_queue_key(at: _ChangeQueue) -> MonitorKeyDocument:
     """Revoke a monitor key of a queue.
 
-    No edge accepts it after 5 seconds. A revoked key stays as it is.
+    No edge accepts it after 5 seconds. A revoked key stays unchanged.
     """
     return await _revoke_key(at)
 
@@ -102,9 +102,9 @@ async def revoke_queue_key(at: _ChangeQueue) -> MonitorKeyDocument:
 async def list_ping_keys(at: _ChangeHeartbeat, params: _Page) -> PageOf[PingKeyDocument]:
     """List the ping keys of a heartbeat.
 
-    The newest first, with the addresses that a job calls. Anybody who knows an address can report for the heartbeat, so
-    this read needs the scope and the role of a change. A heartbeat of a configuration document has no ping key until
-    one is created.
+    The newest first, with the addresses that a job calls. Anybody who knows an address can report for the heartbeat,
+    so listing them needs the scope and the role that changes need. A heartbeat from a configuration document has no
+    ping key until one is created.
     """
     pages = read_pages(at, params, f"ping keys of heartbeat {at.found.monitor.id}")
     keys, has_more = await ping_keys.list_ping_keys(at.session, at.found, at.sealing_keys, pages.page, at.now)
@@ -130,7 +130,7 @@ async def create_ping_key(at: _ChangeHeartbeat) -> PingKeyDocument:
 async def revoke_ping_key(at: _ChangeHeartbeat) -> PingKeyDocument:
     """Revoke a ping key of a heartbeat.
 
-    No edge accepts it after 5 seconds. A revoked key stays as it is.
+    No edge accepts it after 5 seconds. A revoked key stays unchanged.
     """
     key = await ping_keys.revoke_ping_key(at.session, at.found, at.number("key_id"), at.actor, at.now)
     at.revoke_after_commit([key.digest])
@@ -157,6 +157,6 @@ async def _create_key(at: At[FoundHeartbeat] | At[FoundQueue], body: CreateMonit
 
 async def _revoke_key(at: At[FoundHeartbeat] | At[FoundQueue]) -> MonitorKeyDocument:
     key = await monitor_keys.revoke_monitor_key(at.session, at.found, at.number("key_id"), at.actor, at.now)
-    # Again for a revoked key: the edges may not have been informed the first time.
+    # Publish a revoked key again too: the edges may not have been informed the first time.
     at.revoke_after_commit([key.digest])
     return describe_monitor_key(key, at.now)

@@ -15,21 +15,21 @@ from control_domain.tables.accounts import Account
 class MonitorQuery(PageQuery, kw_only=True):
     """The page and the filters of a list of monitors."""
 
-    project: Annotated[str | None, Meta(description="Only those of the project with this ID or number.")] = (
-        None
-    )
-    environment: Annotated[
-        str | None, Meta(description="Only those of the environment with this ID or number.")
+    project: Annotated[
+        str | None, Meta(description="Only monitors of the project with this ID or number.")
     ] = None
-    name: Annotated[str | None, Meta(description="Only those with this name.")] = None
+    environment: Annotated[
+        str | None, Meta(description="Only monitors of the environment with this ID or number.")
+    ] = None
+    name: Annotated[str | None, Meta(description="Only monitors with this name.")] = None
     search: Annotated[
         Annotated[str, Meta(min_length=1, max_length=100)] | None,
-        Meta(description="Only those whose name contains this, in any case."),
+        Meta(description="Only monitors whose name contains this text, in any case."),
     ] = None
 
 
 async def read_filters(at: At[Account], params: MonitorQuery, state: str | None = None) -> MonitorFilters:
-    """Return the filters that the parameters ask for. Raises `NotFound` and `DeployNotAllowed`, as paths do."""
+    """Return the filters of these parameters. Raises `NotFound` and `DeployNotAllowed`, like IDs in paths."""
     project = environment = None
     if params.project is not None:
         project = await find_project(at.session, at.caller, params.project, Right.READ)

@@ -40,7 +40,7 @@ ChannelTypeName = Literal[
 
 
 def _list_fields(*, is_secret: bool) -> str:
-    """Return the fields of every type that has some, for the reference."""
+    """Return the fields of every type that has fields, for the reference."""
     types = []
     for channel_type in CHANNEL_TYPES.values():
         fields = [each for each in channel_type.list_fields() if each.is_secret is is_secret]
@@ -64,7 +64,7 @@ _Settings = Annotated[
     _Values,
     Meta(
         max_length=20,
-        description=f"What the type needs and is no secret. {_list_fields(is_secret=False)}.",
+        description=f"The settings of the type that are not secret. {_list_fields(is_secret=False)}.",
         examples=[{"address": "ops@shop.example"}],
     ),
 ]
@@ -72,13 +72,14 @@ _Secrets = Annotated[
     _Values,
     Meta(
         max_length=20,
-        description=f"What the type needs and is never shown again. {_list_fields(is_secret=True)}. Without "
+        description="The settings of the type that are secret and never shown again. "
+        f"{_list_fields(is_secret=True)}. Without "
         "`signing_secret`, one is made for a webhook.",
     ),
 ]
 
 
-_Enabled = Annotated[bool, Meta(description="False: nothing is sent to it, also not later.")]
+_Enabled = Annotated[bool, Meta(description="False to send nothing to it, neither now nor later.")]
 
 
 class ChannelDocument(TypedDict):
@@ -94,11 +95,13 @@ class ChannelDocument(TypedDict):
     ]
     quiet_hours: Annotated[
         dict[str, Any] | None,
-        Meta(description="When messages below critical wait: `from`, `to`, `timezone` and `days`."),
+        Meta(
+            description="Quiet hours, in which messages below critical wait: `from`, `to`, `timezone` and `days`."
+        ),
     ]
     enabled: bool
     failing_since: Annotated[
-        str | None, Meta(description="Since when no delivery succeeds; null: the last one did.")
+        str | None, Meta(description="Since when no delivery succeeds; null if the last one did.")
     ]
     last_error: Annotated[str | None, Meta(description="Why the last delivery failed. Null for members.")]
     created_at: str
@@ -118,11 +121,13 @@ class CreatedChannel(ChannelDocument):
 class RemovedChannel(ChannelDocument):
     """A channel that was removed."""
 
-    rules: Annotated[int, Meta(description="The number of rules that named it. They stay, without it.")]
+    rules: Annotated[
+        int, Meta(description="The number of rules that named it. These rules stay, without the channel.")
+    ]
 
 
 class StartedTest(TypedDict):
-    """A test that is on its way."""
+    """A test that was started."""
 
     channel: str
     requested_at: str
@@ -139,19 +144,20 @@ class CreateChannel(Struct, kw_only=True):
     settings: _Settings = {}
     secrets: _Secrets = {}
     quiet_hours: Annotated[
-        QuietHours | None, Meta(description="When messages below critical wait; without it, never.")
+        QuietHours | None,
+        Meta(description="Quiet hours, in which messages below critical wait; by default none."),
     ] = None
     enabled: _Enabled = True
 
 
 class UpdateChannel(Struct, kw_only=True):
-    """The fields of a channel that change. Of settings and secrets, only those that are given."""
+    """The fields of a channel that change. Only the given settings and secrets change."""
 
     name: _Name | None = None
     settings: _Settings | None = None
     secrets: _Secrets | None = None
     quiet_hours: Annotated[
-        QuietHours | None | UnsetType, Meta(description="Null: no quiet hours any more.")
+        QuietHours | None | UnsetType, Meta(description="Null removes the quiet hours.")
     ] = UNSET
     enabled: _Enabled | None = None
 
@@ -182,7 +188,8 @@ def _list_secrets(at: At[Any], channel: NotificationChannel) -> list[str]:
     try:
         return sorted(open_secrets(channel, at.sealing_keys))
     except CannotOpen:
-        # The list must stay readable without the key: its channels are repaired by setting their secrets again.
+        # The list must stay readable without the key, so that people can repair channels by setting their secrets
+        # again.
         return []
 
 
@@ -205,7 +212,8 @@ async def create_notification_channel(
 ) -> CreatedChannel:
     """Create a notification channel.
 
-    It receives what rules send to it; a test shows whether it works. An account has up to 50 channels.
+    It receives the notifications of rules that name it. Send a test to check whether it works. An account has up to 50
+    channels.
     """
     fields = ChannelFields(body.name, body.settings, body.secrets, body.quiet_hours, enabled=body.enabled)
     unavailable = at.request.app.state.unavailable_channels
@@ -227,8 +235,8 @@ async def update_notification_channel(
 ) -> ChannelDocument:
     """Change a notification channel.
 
-    An empty text removes an optional setting or secret. The type stays. With an address of another server, all secrets
-    but `signing_secret` have to be given again.
+    An empty text removes an optional setting or secret. The type stays. If an address leads to another server, all
+    secrets except `signing_secret` must be given again.
     """
     await lock_channel(at.session, at.found)
     at.check_if_match(_settings(_describe(at, at.found)))
@@ -254,7 +262,7 @@ async def update_notification_channel(
 async def delete_notification_channel(at: _Change) -> RemovedChannel:
     """Remove a notification channel.
 
-    Rules that name it stay, without it. What it has yet to send is canceled; what it has sent stays listed.
+    Rules that name it stay, without the channel. Its unsent notifications are canceled; its sent ones stay listed.
     """
     await lock_channel(at.session, at.found)
     document = _describe(at, at.found)
@@ -267,9 +275,9 @@ async def delete_notification_channel(at: _Change) -> RemovedChannel:
 async def test_notification_channel(at: _Change) -> StartedTest:
     """Test a notification channel.
 
-    A test message takes the way of every other: event, incident, message, delivery. Whether it has arrived is seen in
-    the list of notifications, within seconds. 409 for 30 s after the last test of the channel, and after 200 tests of
-    the account within a day; one that still waits for a retry is canceled.
+    A test message is processed like every other: event, incident, message, delivery. Within seconds, the list of
+    notifications shows whether it was delivered. A former test that still waits for a retry is canceled. 409 within 30
+    s of the last test of the channel, and after 200 tests of the account within a day.
     """
     channel = at.found
     channels.check_can_send(channel, at.request.app.state.unavailable_channels)

@@ -28,7 +28,9 @@ class AlertKindDocument(TypedDict):
     severity: Severity
     default: Annotated[
         Default,
-        Meta(description="Where a rule without `kinds` sends it: everywhere, in production, or nowhere."),
+        Meta(
+            description="The environments of which a rule without `kinds` sends it: all, only production, or none."
+        ),
     ]
     reminds: Annotated[
         bool, Meta(description="True if an open incident is repeated after an hour, and then daily.")
@@ -36,16 +38,18 @@ class AlertKindDocument(TypedDict):
 
 
 class PreferencesDocument(TypedDict):
-    """What a person has chosen for their own notifications, in all accounts."""
+    """A person's settings for their own notifications, in all accounts."""
 
     quiet_hours: Annotated[
         dict[str, Any] | None,
-        Meta(description="When messages below critical wait: `from`, `to`, `timezone` and `days`."),
+        Meta(
+            description="Quiet hours, in which messages below critical wait: `from`, `to`, `timezone` and `days`."
+        ),
     ]
 
 
 class SetPreferences(Struct, kw_only=True):
-    """What a person chooses for their own notifications."""
+    """New settings for a person's own notifications."""
 
     quiet_hours: Annotated[QuietHours | None, Meta(description="Null: none.")]
 
@@ -54,7 +58,7 @@ class SetPreferences(Struct, kw_only=True):
 async def list_alert_kinds(at: _Read) -> list[AlertKindDocument]:
     """List the kinds of alerts.
 
-    Rules and silences name kinds, or families: the part before the point.
+    Rules and silences name kinds, or families of kinds: the part of a kind before the dot.
     """
     return [
         {
@@ -81,7 +85,7 @@ async def set_notification_preferences(
 ) -> PreferencesDocument:
     """Set your notification preferences.
 
-    E-mail to you below critical waits until your quiet hours end. Channels have quiet hours of their own.
+    E-mail to you about incidents below critical waits until your quiet hours end. Channels have their own quiet hours.
     """
     await set_quiet_hours(at.session, at.caller, body.quiet_hours, at.actor, at.now)
     return {"quiet_hours": describe_quiet_hours(await read_preference(at.session, at.caller.person))}

@@ -31,11 +31,13 @@ _Name = Annotated[
 ]
 
 
-_MinSeverity = Annotated[Severity, Meta(description="Only incidents of this severity, or a higher one.")]
+_MinSeverity = Annotated[Severity, Meta(description="Only incidents of this or a higher severity.")]
 _Reminders = Annotated[
     bool, Meta(description="Whether open incidents are repeated after an hour, and then daily.")
 ]
-_Enabled = Annotated[bool, Meta(description="False: it applies to nothing that begins from now on.")]
+_Enabled = Annotated[
+    bool, Meta(description="False if the rule does not apply to incidents that begin from now on.")
+]
 
 
 class ChannelSummary(TypedDict):
@@ -47,18 +49,18 @@ class ChannelSummary(TypedDict):
 
 
 class RecipientDocument(TypedDict):
-    """A channel, or a person who gets e-mail; the other one is null."""
+    """A channel, or a person who gets e-mail; the other member is null."""
 
     channel: ChannelSummary | None
     person: PersonSummary | None
 
 
 class RuleDocument(TypedDict):
-    """Who is notified of what."""
+    """A notification rule: the incidents that it selects, and the recipients who are notified of them."""
 
     id: int
     name: str
-    project: Annotated[ProjectSummary | None, Meta(description="Null: all projects, and the platform.")]
+    project: Annotated[ProjectSummary | None, Meta(description="Null for all projects and the platform.")]
     environment: Annotated[EnvironmentSummary | None, Meta(description="Null: all environments.")]
     kinds: Annotated[
         list[str] | None, Meta(description="Kinds and families; null: the kinds that are on by default.")
@@ -76,23 +78,24 @@ class DefaultRuleDocument(TypedDict):
     applies: Annotated[
         bool,
         Meta(
-            description="True while no rule is about the whole account: it then applies to the platform, and to each "
-            "project without a rule of its own."
+            description="True while the whole account has no rule: the default rule then applies to "
+            "the platform, and to each project without a rule of its own."
         ),
     ]
     kinds: list[str]
     production_kinds: Annotated[
-        list[str], Meta(description="Kinds that are sent of environments of the type production only.")
+        list[str], Meta(description="Kinds that are sent only for environments of the type production.")
     ]
     recipients: Annotated[
-        list[RecipientDocument], Meta(description="The owners, by e-mail, without those at `localhost`.")
+        list[RecipientDocument],
+        Meta(description="The owners, who get e-mail, except owners with an address at `localhost`."),
     ]
     sends_email: Annotated[
         bool, Meta(description="False if the installation has no mail server: then the rule sends nothing.")
     ]
     nobody: Annotated[
         str | None,
-        Meta(description="Why the rule notifies nobody, and what to do; null: it notifies the recipients."),
+        Meta(description="Why the rule notifies nobody, and what to do; null if it notifies the recipients."),
     ]
 
 
@@ -118,11 +121,14 @@ class CreateRule(Struct, kw_only=True):
 
     name: _Name
     project: Annotated[
-        _Id | None, Meta(description="The project's string ID or number; without it, all, and the platform.")
+        _Id | None,
+        Meta(description="The project's string ID or number; by default all projects and the platform."),
     ] = None
     environment: Annotated[
         _Id | None,
-        Meta(description="An environment of the project, by string ID or number; without it, all."),
+        Meta(
+            description="An environment of the project, by string ID or number; by default all environments."
+        ),
     ] = None
     kinds: Kinds | None = None
     min_severity: _MinSeverity = "info"
@@ -137,7 +143,7 @@ class UpdateRule(Struct, kw_only=True):
     name: _Name | None = None
     environment: Annotated[_Id | None | UnsetType, Meta(description="Null: all environments.")] = UNSET
     kinds: Annotated[
-        Kinds | None | UnsetType, Meta(description="Null: the kinds that are on by default.")
+        Kinds | None | UnsetType, Meta(description="Null for the kinds that are on by default.")
     ] = UNSET
     min_severity: _MinSeverity | None = None
     recipients: _Recipients | None = None
@@ -148,7 +154,7 @@ class UpdateRule(Struct, kw_only=True):
 class RuleQuery(PageQuery, kw_only=True):
     """The page and the filter of the list of rules."""
 
-    project: Annotated[str | None, Meta(description="Only those of the project with this ID or number.")] = (
+    project: Annotated[str | None, Meta(description="Only rules of the project with this ID or number.")] = (
         None
     )
 

@@ -1,4 +1,4 @@
-"""The rules that say who is notified of what: `/v1/notification-rules`."""
+"""Notification rules: `/v1/notification-rules`."""
 
 from dataclasses import replace
 from typing import Annotated, Any, cast
@@ -73,8 +73,8 @@ async def list_notification_rules(
 ) -> PageOf[RuleDocument]:
     """List notification rules.
 
-    Those of the whole account, and those of all projects in which you have a role, the newest first. Where none is,
-    the default rule applies.
+    The rules of the whole account and of all projects in which you have a role, the newest first. Where there is no
+    rule, the default rule applies.
     """
     pages = read_pages(at, params, "notification rules")
     project = None
@@ -91,8 +91,8 @@ async def list_notification_rules(
 async def read_default_notification_rule(at: _List) -> DefaultRuleDocument:
     """Read the default notification rule.
 
-    What is on by default goes to the owners by e-mail. It applies to the platform, and to each project, until a rule is
-    about the whole account, or about this project.
+    It sends the kinds that are on by default to the owners by e-mail. It applies to the platform and to each project
+    until the whole account, or that project, has a rule.
     """
     owners = await list_owners(at.session, at.account)
     kinds = ALERT_KINDS.values()
@@ -117,8 +117,8 @@ async def create_notification_rule(
 ) -> RuleDocument:
     """Create a notification rule.
 
-    Maintainers of a project make rules of the project; owners and admins also those of the whole account. The
-    default rule no longer applies to that project, or to any. An account has up to 200 rules.
+    Maintainers of a project can create rules of the project; owners and admins also rules of the whole account. The
+    default rule then no longer applies to that project, or to the whole account. An account has up to 200 rules.
     """
     project = None
     if body.project is None:
@@ -143,7 +143,7 @@ async def create_notification_rule(
 async def read_notification_rule(at: _Read) -> RuleDocument:
     """Read a notification rule.
 
-    Everybody in the account may read those of the whole account.
+    Everybody in the account may read rules of the whole account.
     """
     return await _describe_one(at, at.found)
 
@@ -154,7 +154,8 @@ async def update_notification_rule(
 ) -> RuleDocument:
     """Change a notification rule.
 
-    Incidents that were sent by it before are sent to their end. Owners and admins change those of the whole account.
+    Recipients still get updates of incidents that the rule has sent before, until these end. Only owners and admins
+    can change rules of the whole account.
     """
     found = await lock_rule(at.session, at.found)
     at.check_if_match(_settings(await _describe_one(at, found)))
@@ -182,7 +183,8 @@ async def update_notification_rule(
 async def delete_notification_rule(at: _Change) -> RuleDocument:
     """Remove a notification rule.
 
-    Incidents that it has sent are sent to their end. Where no rule is left, the default one applies again.
+    Recipients still get updates of incidents that the rule has sent, until these end. Where no rule is left, the
+    default rule applies again.
     """
     found = await lock_rule(at.session, at.found)
     document = await _describe_one(at, found)
@@ -194,17 +196,17 @@ async def delete_notification_rule(at: _Change) -> RuleDocument:
 async def _find_environment(
     at: At[Any], project: Project | None, number_or_id: str | None
 ) -> Environment | None:
-    """Return the environment. Raises `InvalidInput` unless it is of the project."""
+    """Return the environment. Raises `InvalidInput` unless it belongs to the project."""
     if number_or_id is None:
         return None
     if project is None:
-        raise invalid_field("environment", "needs the project that it is of")
+        raise invalid_field("environment", "is allowed only together with its project")
     try:
         found = await find_environment(at.session, at.caller, number_or_id, Right.READ)
     except (NotFound, DeployNotAllowed):
         found = None
     if found is None or found.project.id != project.id:
-        raise invalid_field("environment", "is no environment of the project")
+        raise invalid_field("environment", "is not an environment of the project")
     return found.environment
 
 

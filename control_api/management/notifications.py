@@ -1,4 +1,4 @@
-"""Notifications that were sent or are waiting: `/v1/notifications`."""
+"""Sent and waiting notifications: `/v1/notifications`."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypedDict, cast
@@ -47,7 +47,7 @@ Status = Literal["pending", "sent", "failed", "canceled"]
 
 
 class _Head(msgspec.Struct):
-    """What a list shows of a message."""
+    """The parts of a message that lists show."""
 
     reason: str
     state: str
@@ -60,13 +60,16 @@ _read_head = msgspec.json.Decoder(_Head).decode
 class NotificationSummary(TypedDict):
     """A message to one recipient."""
 
-    id: Annotated[str, Meta(description="The ID of the message; each attempt to deliver it has the same.")]
+    id: Annotated[
+        str, Meta(description="The ID of the message, which is the same for each attempt to deliver it.")
+    ]
     number: int
     title: str
     status: Annotated[
         Status,
         Meta(
-            description="`failed`: given up; `canceled`: the recipient was removed, or may not read it any more."
+            description="`failed`: Pharos has given up; `canceled`: the recipient was removed, or "
+            "may no longer read it."
         ),
     ]
     state: Literal["firing", "resolved", "info"]
@@ -88,7 +91,7 @@ class NotificationSummary(TypedDict):
     last_error: Annotated[
         str | None,
         Meta(
-            description="Why the last attempt failed. Null for members: it may quote what the receiver answered."
+            description="Why the last attempt failed. Null for members: it may quote the receiver's response."
         ),
     ]
 
@@ -100,40 +103,41 @@ class AttemptDocument(TypedDict):
     took_ms: int
     outcome: Literal["sent", "retry", "failed"]
     error: Annotated[str | None, Meta(description="Null for members.")]
-    requested: Annotated[bool, Meta(description="True if a person asked for it.")]
+    requested: Annotated[bool, Meta(description="True if a person requested it.")]
 
 
 class NotificationDetails(NotificationSummary):
     """A notification with its content, and the attempts to deliver it."""
 
-    content: Annotated[dict[str, Any], Meta(description="The message, as a webhook gets it in `data`.")]
+    content: Annotated[dict[str, Any], Meta(description="The message, in the form of a webhook's `data`.")]
     deliveries: Annotated[list[AttemptDocument], Meta(description="Up to 100 attempts, the newest first.")]
 
 
 class NotificationQuery(PageQuery, kw_only=True):
     """The page and the filters of the list of notifications."""
 
-    status: Annotated[Status | None, Meta(description="Only those with this status.")] = None
-    channel: Annotated[str | None, Meta(description="Only those to the channel with this ID or number.")] = (
-        None
-    )
+    status: Annotated[Status | None, Meta(description="Only notifications with this status.")] = None
+    channel: Annotated[
+        str | None, Meta(description="Only notifications to the channel with this ID or number.")
+    ] = None
     incident: Annotated[
         str | None,
         Meta(
-            description="Only those that list the incident with this ID or number; none to channels that were removed."
+            description="Only notifications that list the incident with this ID or number, except "
+            "those to removed channels."
         ),
     ] = None
-    project: Annotated[str | None, Meta(description="Only those of the project with this ID or number.")] = (
-        None
-    )
+    project: Annotated[
+        str | None, Meta(description="Only notifications of the project with this ID or number.")
+    ] = None
     since: Annotated[
         Annotated[datetime, Meta(tz=True)] | None,
-        Meta(description="Only those that were written at this time or later."),
+        Meta(description="Only notifications that were written at this time or later."),
     ] = None
 
 
 def summarize_notification(at: At[Any], found: FoundNotification) -> NotificationSummary:
-    """Return the notification as lists show it to the caller."""
+    """Return the document of the notification in lists, as far as the caller may see it."""
     row = found.notification
     head = _read_head(row.content)
     return {
@@ -158,7 +162,8 @@ def summarize_notification(at: At[Any], found: FoundNotification) -> Notificatio
 
 
 def _sees_errors(at: At[Any]) -> bool:
-    """Errors tell of the destination of a channel, as its settings do: its server, and what that answered."""
+    """Return True if the caller may see errors: like a channel's settings, they reveal its server and the server's
+    response."""
     return has_account_right(at.caller.role, AccountRight.MANAGE)
 
 
@@ -178,8 +183,8 @@ async def list_notifications(
 ) -> PageOf[NotificationSummary]:
     """List notifications.
 
-    Those of all projects in which you have a role, the newest first; owners and admins also see those of the platform,
-    and tests. They are removed after 90 days.
+    The notifications of all projects in which you have a role, the newest first; owners and admins also see those of
+    the platform, and tests. Notifications are removed after 90 days.
     """
     pages = read_pages(at, params, "notifications")
     channel = incident = project = None
@@ -203,8 +208,8 @@ async def list_notifications(
 async def read_notification(at: _Read) -> NotificationDetails:
     """Read a notification.
 
-    With its content, and every attempt to deliver it. The links in the content are left out: they would let everybody
-    who may read it act as its recipient.
+    Includes its content and the attempts to deliver it. The links in the content are left out, because they would let
+    everybody who may read the notification act as its recipient.
     """
     row = at.found.notification
     attempts = await list_attempts(at.session, row)
@@ -219,8 +224,8 @@ async def read_notification(at: _Read) -> NotificationDetails:
 async def resend_notification(at: _Resend) -> NotificationSummary:
     """Send a notification again.
 
-    At once, with the same message ID. 409 while it waits to be sent, if its channel was removed or is turned off, and
-    if all the open incidents that it tells of have ended.
+    It is sent at once, with the same message ID. 409 while it waits to be sent, if its channel was removed or is
+    turned off, and if all open incidents that it reports have ended.
     """
     await sent_notifications.resend_notification(at.session, at.found, at.actor, at.now)
     return summarize_notification(at, at.found)

@@ -1,4 +1,4 @@
-"""What needs attention now in all projects of the caller, and what happened when: `/v1/overview`."""
+"""Items that need attention in all projects of the caller, and the health of projects: `/v1/overview`."""
 
 from typing import Annotated, TypedDict
 
@@ -40,12 +40,12 @@ _Account = Annotated[At[Account], at_account("account:read")]
 
 
 class OverviewDocument(TypedDict):
-    """What needs attention now, and the health of each project."""
+    """The items that need attention now, and the health of each project."""
 
     at: str
     attention: Attention
     projects: Annotated[
-        list[ProjectHealth], Meta(description="Up to 200, in the order in which they were created.")
+        list[ProjectHealth], Meta(description="Up to 200 projects, in the order in which they were created.")
     ]
 
 
@@ -53,9 +53,9 @@ class OverviewDocument(TypedDict):
 async def read_overview(at: _Account) -> OverviewDocument:
     """Read what needs attention.
 
-    Open incidents, failed and waiting deployments, exceptions that are new or frequent, services that fail or are slow,
-    late heartbeats, and queues beyond their thresholds, of all projects that you may read. What an open incident is
-    about is listed once, as the incident. What the scopes of the token do not allow is left out.
+    Open incidents, failed and waiting deployments, exceptions that are new or frequent, services that fail or are
+    slow, late heartbeats, and queues beyond their thresholds, of all projects that you may read. A problem that has an
+    open incident is listed once, as the incident. Items that the scopes of the token do not allow are left out.
     """
     visible = await read_visible(at.session, at.caller)
     sections = await _read_database(at)
@@ -86,7 +86,7 @@ async def read_overview(at: _Account) -> OverviewDocument:
 
 
 async def _read_database(at: At[Account]) -> dict[str, Section]:
-    """Return what the database knows, as far as the scopes allow, by the name of its total."""
+    """Return the items from the database that the scopes allow, by the name of their total."""
     scopes, session, caller = at.caller.scopes, at.session, at.caller
     sections: dict[str, Section] = {}
     if "notifications:read" in scopes:

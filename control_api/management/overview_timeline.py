@@ -1,4 +1,4 @@
-"""What happened when, and deployments as marks on charts."""
+"""The timeline, and deployments as markers on charts."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -37,9 +37,12 @@ class TimelineQuery(RangeQuery, kw_only=True):
     """The time range, the number of buckets, and the project."""
 
     buckets: Annotated[
-        int, Meta(ge=1, le=MAX_BUCKETS, description="How many buckets the range is divided into at most.")
+        int,
+        Meta(
+            ge=1, le=MAX_BUCKETS, description="The largest number of buckets into which the range is divided."
+        ),
     ] = 60
-    project: Annotated[str | None, Meta(description="Only of the project with this ID or number.")] = None
+    project: Annotated[str | None, Meta(description="Only the project with this ID or number.")] = None
 
 
 class MarkerQuery(RangeQuery, kw_only=True):
@@ -48,7 +51,8 @@ class MarkerQuery(RangeQuery, kw_only=True):
     since: Annotated[
         Duration | None,
         Meta(
-            description="The last so many seconds, minutes, hours, days or weeks, instead of `from` and `to`."
+            description="The length of a range up to now in seconds, minutes, hours, days or weeks, "
+            "instead of `from` and `to`."
         ),
     ] = None
 
@@ -57,10 +61,11 @@ class MarkerQuery(RangeQuery, kw_only=True):
 async def read_timeline(
     at: _Account, asked: Annotated[TimelineQuery, query(TimelineQuery)]
 ) -> TimelineDocument:
-    """Read what happened when.
+    """Read the timeline.
 
     Deployments, incidents, exceptions, failed runs of heartbeats, visitors and page views of all projects that you may
-    read, in buckets of the time range, by default the last day. What the scopes of the token do not allow is null.
+    read, in buckets of the time range, by default the last day. Figures that the scopes of the token do not allow are
+    null.
     """
     within = asked.read(DAY, at.now)
     steps = timeline.choose_steps(within, asked.buckets)
@@ -122,10 +127,11 @@ async def _count_stored(
 async def list_deployment_markers(
     at: _ReadEnvironment, asked: Annotated[MarkerQuery, query(MarkerQuery)]
 ) -> list[DeploymentMarker]:
-    """List deployments as marks on charts.
+    """List deployments as markers on charts.
 
-    What went live or failed in the time range, by default the last day, in ascending order: deployments of Pharos, and
-    those that were reported with `POST /v1/deployments`. Up to 500, the newest ones.
+    The deployments that went live or failed in the time range, by default the last day, in ascending order:
+    deployments by Pharos, and those that were reported with `POST /v1/deployments`. Only the 500 newest ones are
+    listed.
     """
     environment, project = at.found
     return await _list_markers(at, only_environment(environment, project), asked)
@@ -135,9 +141,9 @@ async def list_deployment_markers(
 async def list_deployment_markers_of_project(
     at: _ReadProject, asked: Annotated[MarkerQuery, query(MarkerQuery)]
 ) -> list[DeploymentMarker]:
-    """List the deployments of all environments of a project as marks on charts.
+    """List the deployments of all environments of a project as markers on charts.
 
-    As `GET /v1/environments/{environment}/deployment-markers`.
+    Like `GET /v1/environments/{environment}/deployment-markers`.
     """
     return await _list_markers(at, await read_visible(at.session, at.caller, at.found.id), asked)
 

@@ -28,7 +28,7 @@ _Remove = Annotated[At[Member], at_account_object(find_person, "person", "accoun
 
 
 class PeopleQuery(PageQuery, kw_only=True):
-    """Which people are listed."""
+    """Filters of people."""
 
     email: Annotated[
         Annotated[str, Meta(max_length=254)] | None,
@@ -47,10 +47,10 @@ def _settings(document: PersonDocument) -> dict[str, str]:
 
 
 class RemovePersonQuery(Struct, kw_only=True):
-    """What ends with the membership."""
+    """The access that is removed together with the membership."""
 
     revoke_report_links: Annotated[
-        bool, Meta(description="True: the links to reports that the person has made are revoked.")
+        bool, Meta(description="True to revoke the links to reports that the person has made.")
     ] = False
 
 
@@ -81,8 +81,8 @@ async def update_person(
 ) -> PersonDocument:
     """Change the role of a person in the account.
 
-    Only an owner makes somebody an owner, or changes the role of one. The last owner stays: 409. Pending invitations
-    that the person may not make any more are revoked.
+    Only an owner can make somebody an owner, or change the role of an owner. 409 for the last owner. The person's
+    pending invitations that the new role does not allow are revoked.
     """
     await at.lock_rights()
     member = at.found
@@ -100,8 +100,8 @@ async def remove_person(
 
     Removes the person's roles in projects, and revokes the person's API tokens and pending invitations. Notification
     rules no longer name the person, and notifications that were not sent yet are canceled. Links to reports that the
-    person has made go on working unless `revoke_report_links` is true. Owners and admins remove
-    others, only owners remove owners, and everybody may remove themselves. The last owner stays: 409.
+    person has made keep working unless `revoke_report_links` is true. Owners and admins can remove others, only owners
+    can remove owners, and everybody may remove themselves. 409 for the last owner.
     """
     await at.lock_rights()
     at.check_if_match(_settings(describe_person(at.found)))

@@ -53,9 +53,9 @@ class OpenPreview(Struct, kw_only=True):
     variables_from: Annotated[
         str | None,
         Meta(
-            description="An environment of the project that is no preview, by its string ID or its number, whose "
-            "variables the preview gets, except protected ones. If its deploys need approvals, those of the preview do "
-            "from then on."
+            description="An environment of the project, not a preview, by its string ID or number. "
+            "The preview gets its variables except protected ones. If its deploys need approvals, "
+            "the preview's deploys then do too."
         ),
     ] = None
 
@@ -66,7 +66,7 @@ async def list_project_previews(
 ) -> PageOf[PreviewDocument]:
     """List the previews of a project.
 
-    Newest first, with those of pull requests.
+    Newest first, including previews of pull requests.
     """
     pages = read_pages(at, page, f"previews of {at.found.public_id}")
     found, has_more = await list_previews(at.session, at.found, pages.page)
@@ -82,9 +82,9 @@ async def list_project_previews(
 async def open_preview(at: _Deploy, body: Annotated[OpenPreview, json_body(OpenPreview)]) -> OpenedPreview:
     """Open a preview of a branch.
 
-    Creates the preview of the branch, unless there is one, and queues a deployment of it. A deployment of the branch
-    that is queued already serves. 409 while another deployment of the preview is active, and if variables would be
-    copied to a preview whose variables need approvals.
+    Creates the preview of the branch, unless it exists, and queues a deployment of it, unless a deployment of the
+    branch is queued already. 409 while another deployment of the preview is active, and if variables would be copied
+    to a preview whose variables need approvals.
     """
     target, deployment = await open_requested_preview(
         at.session, at.sealing_keys, at.found, body.branch, body.variables_from, at.actor, at.now

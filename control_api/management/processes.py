@@ -1,4 +1,4 @@
-"""What runs in an environment, and what it prints."""
+"""The processes of an environment, and their output."""
 
 from typing import Annotated
 
@@ -35,7 +35,7 @@ _Read = Annotated[At[DeployTarget], at(find_environment, "environment", "deploy:
 
 
 class OutputQuery(Struct, kw_only=True):
-    """Which processes to read, and how many lines."""
+    """The processes to read, and the number of lines."""
 
     process: Annotated[str | None, Meta(description="Only the process of this name.")] = None
     number: Annotated[
@@ -43,15 +43,15 @@ class OutputQuery(Struct, kw_only=True):
     ] = None
     tail: Annotated[
         int,
-        Meta(ge=1, le=1000, description="How many of the last lines of each process to return at most."),
+        Meta(ge=1, le=1000, description="The largest number of last lines of each process to return."),
     ] = 100
 
 
 @operations.get("/v1/environments/{environment}/processes")
 async def read_processes(at: _Read) -> EnvironmentProcesses:
-    """Read what runs in an environment.
+    """Read the processes of an environment.
 
-    The live release, the active deployment, the deployer and the processes, as the deployer reported them last.
+    The live release, the active deployment, the deployer and the processes, from the deployer's last report.
     """
     environment = at.found.environment
     runtime = (await read_runtimes(at.session, [environment])).get(environment.id)
@@ -70,14 +70,14 @@ async def read_processes(at: _Read) -> EnvironmentProcesses:
 async def read_process_output(
     at: _Read, filters: Annotated[OutputQuery, query(OutputQuery)]
 ) -> EnvironmentOutput | Response:
-    """Read what the processes of an environment print.
+    """Read the output of an environment's processes.
 
-    The last lines of the running processes; if none runs, of those of the newest deployment. With
-    `Accept: text/event-stream` these lines, and then each new line: an event `output` has lines of one process, and
-    after some of them an event `position` has the ID that continues the stream in `Last-Event-ID`, without the lines
-    before. A stream ends after 15 minutes; an account has 16 at once, a person 8.
+    The last lines of the running processes or, if none runs, of the processes of the newest deployment. With `Accept:
+    text/event-stream`, these lines and then each new line: an event `output` has lines of one process. Events
+    `position` have the ID with which `Last-Event-ID` continues the stream without repeating lines. A stream ends after
+    15 minutes. An account may have 16 streams at once, a person 8.
 
-    409 if nothing has run yet, and if the output is on another machine than this control plane: `host` names it.
+    409 if nothing has run yet, and if the output is on another machine than this control plane, which `host` names.
     """
     wanted = OutputFilter(filters.process, filters.number)
     output = at.request.app.state.process_output

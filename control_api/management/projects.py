@@ -110,7 +110,7 @@ async def delete_project(
     Removes it with its deployments, repositories, workflow, configurations and roles. 409 while it has environments or
     sites.
     """
-    # The account first, as the removal does.
+    # Lock the account first, in the same order as the removal.
     await lock_account_row(at.session, at.account)
     await lock_project(at.session, at.found)
     at.check_if_match({"name": at.found.name})
@@ -148,6 +148,6 @@ async def set_member_role(at: _Manage, body: Annotated[SetRole, json_body(SetRol
 
 @operations.delete("/v1/projects/{project}/members/{person}")
 async def remove_member_role(at: _Manage) -> ProjectMemberDocument:
-    """Take a role in a project."""
+    """Remove a role in a project."""
     member = await remove_project_role(at.session, at.account, at.found, at.text("person"), at.actor, at.now)
     return describe_project_member(member)

@@ -50,7 +50,10 @@ class QueueQuery(MonitorQuery, kw_only=True):
 
     trend: Annotated[
         Duration | None,
-        Meta(description="Show what each queue reported in the last so long, in 30 steps.", examples=["3h"]),
+        Meta(
+            description="The length of the trend of each queue up to now, which has 30 steps.",
+            examples=["3h"],
+        ),
     ] = None
 
 
@@ -60,7 +63,7 @@ class QueueSeriesQuery(RangeQuery, kw_only=True):
     step: Annotated[
         Duration | None,
         Meta(
-            description="The length of a step; without it, there are about a hundred steps.",
+            description="The length of a step. By default, there are about a hundred steps.",
             examples=["1m", "15m"],
         ),
     ] = None
@@ -89,7 +92,8 @@ async def list_queues(
 ) -> PageOf[ListedQueue]:
     """List queues.
 
-    The queues of all projects in which you have a role, the newest first; with `trend` also what each has reported.
+    The queues of all projects in which you have a role, the newest first; with `trend` also the recent figures of each
+    queue.
     """
     pages = read_pages(at, params, "queues")
     filters = await read_filters(at, params)
@@ -120,7 +124,7 @@ async def _read_trends(
     try:
         return await read_store(at, lambda: queue_history(store, environments, queues, within, step_ms))
     except Unavailable:
-        # The states of the queues are known without it.
+        # The list does not need the column store for the states of the queues.
         return None
 
 
@@ -133,7 +137,7 @@ async def create_queue(
 ) -> CreatedQueue:
     """Create a queue.
 
-    The answer has a monitor key, which is not shown again.
+    The response has a monitor key, which is not shown again.
     """
     found = await manage_queues.add_queue(at.session, at.found, body.name, at.actor, at.now)
     key, secret = await add_monitor_key(at.session, found, None, at.actor, at.now)
@@ -145,7 +149,7 @@ async def create_queue(
 async def read_queue(at: _Read) -> QueueDocument:
     """Read a queue.
 
-    Its newest snapshot, and how many workers it has.
+    Its newest snapshot, and the number of its workers.
     """
     return await _describe(at)
 
@@ -156,7 +160,7 @@ async def read_queue_series(
 ) -> QueueSeriesDocument:
     """Read the history of a queue.
 
-    What its snapshots and its workers reported in each step of the time range, by default the last day. Steps begin at
+    The figures from its snapshots and workers in each step of the time range, by default the last day. Steps begin at
     multiples of their length. History is kept for 90 days.
     """
     within = params.read(DAY, at.now)
@@ -197,7 +201,7 @@ async def list_queue_workers(
 ) -> PageOf[WorkerDocument]:
     """List the workers of a queue.
 
-    By their IDs, each with its newest update.
+    Ordered by their IDs, each with its newest update.
     """
     pages = read_sorted_pages(at, params, f"workers of queue {at.found.monitor.id}")
     workers, has_more = await listing.list_workers(at.session, at.found.monitor, pages.limit, pages.after)

@@ -28,14 +28,14 @@ class CreateShare(Struct, kw_only=True):
 
     name: Annotated[
         str,
-        Meta(min_length=1, max_length=100, description="For whom it is.", examples=["The board"]),
+        Meta(min_length=1, max_length=100, description="For whom the link is.", examples=["The board"]),
     ]
     expires_at: (
         Annotated[
             datetime,
             Meta(
                 tz=True,
-                description="When it stops working, within ten years. Without it, when it is revoked.",
+                description="When the link expires, within ten years. By default it works until it is revoked.",
             ),
         ]
         | None
@@ -63,8 +63,8 @@ async def create_report_share(
 ) -> CreatedShare:
     """Create a link to the report of a site.
 
-    Anybody who has the link can read the report, without signing in, until it expires or is revoked. The answer has the
-    secret of the link, which is not shown again. A site has up to 50 links that work.
+    Anybody who has the link can read the report, without signing in, until it expires or is revoked. The response has
+    the secret of the link, which is not shown again. A site has up to 50 live links.
     """
     await lock_site(at.session, at.found.site)
     found, secret = await shares.add_share(
@@ -77,7 +77,7 @@ async def create_report_share(
 async def revoke_report_share(at: _Change) -> ShareDocument:
     """Revoke a link to the report of a site.
 
-    It stops working at once. A revoked link stays as it is.
+    The link stops working at once. A revoked link stays unchanged.
     """
     found = await shares.revoke_share(at.session, at.found, at.number("share"), at.actor, at.now)
     return describe_share(found, at.now)

@@ -49,24 +49,25 @@ Branch = Annotated[
     Meta(
         min_length=1,
         max_length=LONGEST_REF,
-        description="The branch that is deployed when neither the deployment nor its environment names one.",
+        description="The branch that is deployed if neither the deployment nor its environment names one.",
         examples=["main"],
     ),
 ]
 Secret = Annotated[
     str,
     Meta(
-        description="The secret of the webhook, if the Git host has made it: 16 to 255 printable ASCII characters, or "
-        "a signing token of GitLab. Otherwise Pharos makes one."
+        description="The secret of the webhook, if the Git host has created it: 16 to 255 printable "
+        "ASCII characters, or "
+        "a signing token of GitLab. By default, Pharos creates one."
     ),
 ]
 
 
 class RepositoryFilter(PageQuery, kw_only=True):
-    """Which repositories to list."""
+    """Filters of repositories."""
 
     project: Annotated[
-        str | None, Meta(description="Only the one of this project: its string ID, or its number.")
+        str | None, Meta(description="Only the repository of this project: its string ID, or its number.")
     ] = None
 
 
@@ -76,20 +77,25 @@ class ConnectRepository(Struct, kw_only=True):
     url: Annotated[
         str,
         Meta(
-            description="`https://host/path`, `ssh://git@host/path` or `git@host:path`, without a password or token: "
-            "the machine that deploys has a deploy key or a Git credential. An absolute path or a `file:` URL is a "
-            "folder of that machine, which the operator has to allow.",
+            description="`https://host/path`, `ssh://git@host/path` or `git@host:path`, without a "
+            "password or token: the machine that deploys needs a deploy key or a Git credential. An "
+            "absolute path or a `file:` URL is a folder of that machine, which the operator must "
+            "allow.",
             examples=["https://github.com/example/shop.git"],
         ),
     ]
     kind: Annotated[
-        RepositoryKind | None, Meta(description="Without it, found from a well-known host; else `git`.")
+        RepositoryKind | None,
+        Meta(description="By default the kind of a well-known host in the URL, else `git`."),
     ] = None
     branch: Branch = "main"
     secret: Secret | None = None
     secret_kind: Annotated[
         SecretKindName | None,
-        Meta(description="Without it, the strongest that the host has. GitLab takes `signing` and `plain`."),
+        Meta(
+            description="By default the strongest kind that the host supports. GitLab supports "
+            "`signing` and `plain`."
+        ),
     ] = None
 
 
@@ -110,19 +116,19 @@ class UpdateRepository(Struct, kw_only=True):
     host_id: Annotated[
         str | None | UnsetType,
         Meta(
-            description="The repository's ID at its host: only deliveries about it deploy. Null: the next delivery "
-            "sets it."
+            description="The repository's ID at its host: only deliveries about it deploy. Null lets "
+            "the next delivery set it."
         ),
     ] = UNSET
 
 
 class NewWebhookSecret(Struct, kw_only=True):
-    """The next secret of a webhook."""
+    """A new secret of a webhook."""
 
     secret: Secret | None = None
     secret_kind: Annotated[
         SecretKindName | None,
-        Meta(description="Without it, the present kind stays. GitLab takes `signing` and `plain`."),
+        Meta(description="By default the present kind. GitLab supports `signing` and `plain`."),
     ] = None
 
 
@@ -168,9 +174,9 @@ async def connect_repository(
 ) -> RepositoryWithWebhook:
     """Connect a repository to a project.
 
-    The answer has the URL and the secret of the webhook to create at the Git host; the secret is shown this once. A
-    project has one repository: 409 while another one is connected. The sample of a new installation gives way, unless
-    one of its deployments is active.
+    The response has the URL and the secret of the webhook to create at the Git host; the secret is not shown again. A
+    project has one repository: 409 while another one is connected. The sample of a new installation is replaced,
+    unless one of its deployments is active.
     """
     new = read_new_repository(
         at.request.app.state.repository_folders,
@@ -189,7 +195,7 @@ async def connect_repository(
 async def read_repository(at: _Read) -> RepositoryDocument:
     """Read a repository.
 
-    A disconnected one can be read too, while its project exists.
+    A disconnected repository can be read too, while its project exists.
     """
     return describe_repository(at.found)
 
@@ -228,8 +234,8 @@ async def replace_webhook_secret(
 ) -> RepositoryWithWebhook:
     """Replace the secret of a webhook.
 
-    Deliveries with the former secret are refused from then on. The secret is shown this once. 409 if the repository is
-    disconnected, or its kind has no webhook.
+    Deliveries with the former secret are refused from then on. The new secret is not shown again. 409 if the
+    repository is disconnected, or its kind has no webhook.
     """
     found = await lock_connected(at.session, at.found)
     changed, secret = await renew_secret(

@@ -1,6 +1,6 @@
 """Reports that a link opens, without an API token: `/v1/shared-report`.
 
-The secret of the link is in the body, so that no log of addresses has it.
+The secret of the link is in the body, so that it does not appear in logs of URLs.
 """
 
 from collections.abc import Awaitable, Callable
@@ -44,7 +44,7 @@ operations = OperationRouter("Analytics")
 
 T = TypeVar("T")
 
-# Of a list in an answer that is kept for others.
+# Entries of a list in an answer that is cached for several readers.
 _KEPT_ENTRIES = 100
 
 
@@ -91,7 +91,8 @@ async def _start(
 async def _run(
     request: Request, share: OpenedShare, make: Callable[[], Awaitable[T]], *, is_kept: bool = True
 ) -> T:
-    """Run a read of the column store when its turn comes, once for all who ask the same at about the same time."""
+    """Run a read of the column store in the queue of shared reports, once for equal requests at about the same
+    time."""
     address = client_address(request, request.app.state.client_addresses)
     try:
         return await run_shared_report(request, address, share.share.id, make, is_kept=is_kept)
@@ -103,8 +104,8 @@ async def _run(
 async def open_shared_report(opened: _Opened, body: _Body) -> SharedSite:
     """Open a shared report.
 
-    Needs no API token: the secret of the link opens the report of one site. 404 for a secret that is unknown, expired
-    or revoked.
+    Needs no API token: the secret of the link gives access to the report of one site. 404 for a secret that is
+    unknown, expired or revoked.
     """
     share = await open_share(opened.session, body.secret, opened.now)
     return {"name": share.site.name, "timezone": share.site.timezone}

@@ -50,13 +50,13 @@ _NewPassword = Annotated[str, Meta(max_length=1000, description="12 to 200 chara
 _Code = Annotated[
     Annotated[str, Meta(max_length=100)] | None,
     Meta(
-        description="A code of the second factor, or a recovery code. For a person who has a second factor."
+        description="A code of the second factor, or a recovery code. Required for a person who has a second factor."
     ),
 ]
 
 
 class SignIn(Struct, kw_only=True):
-    """What a person signs in with."""
+    """The credentials with which a person signs in."""
 
     email: Annotated[str, Meta(max_length=254, description="The e-mail address, in any case.")]
     password: Annotated[str, Meta(max_length=1000, description="The password.")]
@@ -70,19 +70,20 @@ class UseLink(Struct, kw_only=True):
     password: _NewPassword
     code: _Code = None
     revoke_tokens: Annotated[
-        bool, Meta(description="True: the person's API tokens end as well, in all accounts.")
+        bool, Meta(description="True to revoke the person's API tokens in all accounts as well.")
     ] = False
 
 
 class JoinAccount(Struct, kw_only=True):
-    """An invitation, and who accepts it."""
+    """An invitation, and the credentials of the person who accepts it."""
 
     invitation: Annotated[str, Meta(max_length=200, description="The secret.", examples=["phr_inv_…"])]
     password: Annotated[
         str,
         Meta(
             max_length=1000,
-            description="A new password of 12 to 200 characters; for a person who has one already, this one.",
+            description="A new password of 12 to 200 characters; for a person who has a password "
+            "already, that password.",
         ),
     ]
     name: (
@@ -96,7 +97,7 @@ class JoinAccount(Struct, kw_only=True):
 
 
 class SwitchAccount(Struct, kw_only=True):
-    """The account that the session is about from now on."""
+    """The account that the session uses from now on."""
 
     account: Annotated[str, Meta(max_length=100, description="The account's string ID, number or slug.")]
 
@@ -107,13 +108,13 @@ class SignInOptions(TypedDict):
     oidc_name: Annotated[
         str | None,
         Meta(
-            description="The name of the OpenID Connect provider at `/api/v1/session/oidc`; null: there is none."
+            description="The name of the OpenID Connect provider at `/api/v1/session/oidc`; null without a provider."
         ),
     ]
 
     has_passwords: Annotated[
         bool,
-        Meta(description="False: nobody has set a password yet. `pharos sign-in-link` prints a first link."),
+        Meta(description="False while nobody has set a password. `pharos sign-in-link` prints a first link."),
     ]
 
 
@@ -137,8 +138,9 @@ async def read_session(at: _Session) -> CurrentSession:
 async def sign_in(opened: _FromPage, body: Annotated[SignIn, json_body(SignIn)]) -> CurrentSession:
     """Sign in with a password.
 
-    The answer sets the session cookie. 401 with the type `second-factor-required` if the password is right, and a code
-    is needed as well. 429 after too many failed attempts of the address or for the person; `Retry-After` says how long.
+    The response sets the session cookie. 401 with the type `second-factor-required` if the password is right but a
+    code is required too. 429 after too many failed attempts from the address or for the person; wait as long as
+    `Retry-After` says.
     """
     origin = read_origin(opened.request)
     secret = await sign_in_with_password(
@@ -183,8 +185,8 @@ async def sign_in_with_invitation(
 ) -> CurrentSession:
     """Join an account by an invitation, and sign in.
 
-    A new person sets a password; a person who has one enters it. No API token is made. 404 for an invitation that is
-    unknown, expired, revoked or used; 409 for one that was made with fewer scopes than there are.
+    A new person sets a password; a person who has one enters it. No API token is created. 404 for an invitation that
+    is unknown, expired, revoked or used; 409 for an invitation that does not give all scopes.
     """
     secret = await join.join_with_password(
         opened.session,
@@ -207,7 +209,7 @@ async def switch_session_account(
 ) -> CurrentSession:
     """Switch the account of the session.
 
-    The next requests are about this account, in all tabs. 422 unless the person is a member of it.
+    The next requests use this account, in all tabs. 422 unless the person is a member of it.
     """
     secret = await switch_account(at.session, at.caller, body.account, at.actor, at.now)
     await at.end_transaction()
@@ -218,26 +220,26 @@ async def switch_session_account(
 async def sign_out(at: Annotated[At[SignInSession], at_session(ends=True)]) -> EndedSessions:
     """Sign out.
 
-    Ends the session, and removes the cookie. A 503 removes it as well, though the session could not be ended.
+    Ends the session and removes the cookie. A 503 also removes the cookie, although the session could not be ended.
     """
     ended = await end_session(at.session, at.caller, at.found.id, at.actor, at.now)
     return {"ended": int(ended)}
 
 
 def read_origin(request: Request) -> SignInOrigin:
-    """Return where a person signs in from."""
+    """Return the address and browser from which a person signs in."""
     address = client_address(request, request.app.state.client_addresses)
     return SignInOrigin(address, network_of(address), request.headers.get("user-agent", ""))
 
 
 def set_cookie_of(request: Request, secret: str) -> None:
-    """Let the browser keep the secret of a session. Call this after the commit: a secret that was not stored would sign
+    """Set the cookie with the secret of a session. Call this after the commit: a secret that was not stored would sign
     the person out."""
     set_session_cookie(request, secret, int(LIFETIME.total_seconds()))
 
 
 async def _open_session(opened: WithoutToken, secret: str) -> CurrentSession:
-    """End the session that the browser has had, commit, and set the cookie of the new one."""
+    """End the browser's former session, commit, and set the cookie of the new session."""
     present = read_session_cookie(opened.request)
     if present is not None:
         await end_former_session(opened.session, digest_credential(present), opened.actor, opened.now)

@@ -22,7 +22,7 @@ _Session = Annotated[At[SignInSession], at_session()]
 async def list_own_identities(at: _Session) -> list[IdentityDocument]:
     """List your identities at providers.
 
-    With each of them you can sign in: one for each OpenID Connect provider with which you have.
+    You have one for each OpenID Connect provider with which you have signed in, and can sign in with each.
     """
     return [describe_identity(each) for each in await list_identities(at.session, at.caller.person.id)]
 
@@ -31,8 +31,8 @@ async def list_own_identities(at: _Session) -> list[IdentityDocument]:
 async def remove_own_identity(at: _Session) -> IdentityDocument:
     """Remove one of your identities at providers.
 
-    It signs you in no more. The next sign-in with the provider binds one again, if the provider has verified your
-    address. 409 if you have no password and no other identity.
+    You can no longer sign in with it. The next sign-in with the provider binds an identity again if the provider has
+    verified your address. 409 if you have no password and no other identity.
     """
     found = await remove_identity(at.session, at.caller, at.number("identity"), at.actor, at.now)
     return describe_identity(found)

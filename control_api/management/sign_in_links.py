@@ -26,11 +26,11 @@ _Body = Annotated[WithOwnPassword, confirmed_body(_manage, WithOwnPassword, is_o
 async def create_sign_in_link(at: _Manage, body: _Body) -> SignInLinkDocument:
     """Create a sign-in link for a person.
 
-    With the link, the person sets a first password, or another one in place of a forgotten one: once, within 24 hours.
-    Pharos does not e-mail it: pass it on to the person alone, because whoever has it can act as the person. It replaces
-    the person's former link; sessions end only when it is used. Only owners make links for owners. For 7 days after its
-    use, you and the person do not count as two people where a second person has to decide. An API token needs all
-    scopes for this. 409 for yourself, and for a person who is in an account that the caller does not manage.
+    With the link, the person sets a first password or replaces a forgotten one: once, within 24 hours. Pharos does not
+    e-mail the link: pass it on to the person alone, because everybody who has it can act as the person. It replaces
+    the person's former link; sessions end only when it is used. Only owners can create links for owners. For 7 days
+    after its use, you and the person do not count as two people where a second person must decide. An API token needs
+    all scopes for this. 409 for yourself, and for a person who is in an account that you do not manage.
     """
     await at.lock_rights()
     link = await create_link_for_member(at.session, at.caller, at.found, at.actor, at.now)

@@ -1,4 +1,4 @@
-"""Whom a sign-in link or an invitation is for: `/v1/session/link/owner` and `/v1/session/invitation/details`."""
+"""The person of a sign-in link or an invitation: `/v1/session/link/owner` and `/v1/session/invitation/details`."""
 
 from typing import Annotated
 
@@ -34,7 +34,7 @@ class NamedInvitation(Struct, kw_only=True):
 
 @operations.post("/v1/session/link/owner", problems=[CrossSiteRequest, NotFound], idempotency=False)
 async def read_link_owner(opened: _FromPage, body: Annotated[NamedLink, json_body(NamedLink)]) -> LinkOwner:
-    """Read whose sign-in link this is.
+    """Read the person of a sign-in link.
 
     The link is not used up. 404 for a link that is unknown, expired or used.
     """
@@ -45,8 +45,8 @@ async def read_link_owner(opened: _FromPage, body: Annotated[NamedLink, json_bod
 async def read_invitation_details(
     opened: _FromPage, body: Annotated[NamedInvitation, json_body(NamedInvitation)]
 ) -> InvitedPerson:
-    """Read whom an invitation is for, and to which account.
+    """Read the person and the account of an invitation.
 
-    The invitation is not used up. 404 for one that is unknown, expired, revoked or used.
+    The invitation is not used up. 404 for an invitation that is unknown, expired, revoked or used.
     """
     return await describe_invitation(opened.session, body.invitation, opened.now)

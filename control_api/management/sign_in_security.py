@@ -37,13 +37,15 @@ _ISSUER = "Pharos"
 
 _PresentPassword = Annotated[
     Annotated[str, Meta(max_length=1000)] | None,
-    Meta(description="The present password. For a person who has one."),
+    Meta(description="The present password. Required for a person who has one."),
 ]
 
 
 _CodeWithoutPassword = Annotated[
     Annotated[str, Meta(max_length=100)] | None,
-    Meta(description="A code of the second factor. For a person who has one, and no password."),
+    Meta(
+        description="A code of the second factor. Required for a person who has a second factor and no password."
+    ),
 ]
 
 
@@ -54,12 +56,12 @@ class ChangePassword(Struct, kw_only=True):
     current_password: _PresentPassword = None
     code: _CodeWithoutPassword = None
     revoke_tokens: Annotated[
-        bool, Meta(description="True: your API tokens end as well, in all of your accounts.")
+        bool, Meta(description="True to revoke your API tokens in all of your accounts as well.")
     ] = False
 
 
 class WithPassword(Struct, kw_only=True):
-    """The present password, so that nobody who finds an unlocked computer changes how the person signs in."""
+    """The present password, so that nobody can change how the person signs in on the person's unlocked computer."""
 
     password: _PresentPassword = None
 
@@ -82,8 +84,8 @@ async def change_own_password(
 ) -> CurrentSession:
     """Change your password.
 
-    Ends all of your other sessions; your API tokens keep working unless `revoke_tokens` is true. A person who has none
-    sets a first one within 10 minutes after signing in.
+    Ends all of your other sessions; your API tokens keep working unless `revoke_tokens` is true. A person without a
+    password sets a first one within 10 minutes after signing in.
     """
     secret = await change_password(
         at.session,
@@ -105,7 +107,7 @@ async def change_own_password(
 
 @operations.get("/v1/me/second-factor")
 async def read_second_factor(at: _Session) -> SecondFactorState:
-    """Read whether sign-in asks you for a code."""
+    """Read whether sign-in requires a code."""
     return {"second_factor": await has_second_factor(at.session, at.caller.person.id)}
 
 
@@ -115,7 +117,8 @@ async def begin_own_second_factor(
 ) -> BegunSecondFactor:
     """Begin to set up a second factor.
 
-    Returns a secret for an authenticator (TOTP, RFC 6238). It is asked for once a code has confirmed it.
+    Returns a secret for an authenticator (TOTP, RFC 6238). Sign-in requires codes only after you have confirmed it
+    with a code.
     """
     await _confirm_password(at, body)
     secret = await begin_second_factor(at.session, at.sealing_keys, at.caller.person, at.now)
@@ -129,7 +132,7 @@ async def confirm_own_second_factor(
 ) -> ConfirmedSecondFactor:
     """Turn the second factor on.
 
-    Takes a code that the authenticator shows, and returns recovery codes. From now on sign-in asks for a code.
+    Takes a code that the authenticator shows, and returns recovery codes. From now on sign-in requires a code.
     """
     limits = await find_code_limits(at.session, at.caller.person.email, read_origin(at.request).network)
     attempts = await count_attempt(at.session, limits, at.now)
@@ -169,7 +172,7 @@ async def _finish_change(at: At[SignInSession], action: str) -> None:
 
 def _draw_qr_code(text: str) -> str:
     """Return an SVG image, dark on white with the quiet zone that scanners need."""
-    # Imported here: most installations never draw one.
+    # Imported here because most installations never draw a QR code.
     import segno
 
     image = io.BytesIO()

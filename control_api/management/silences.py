@@ -1,4 +1,4 @@
-"""Silences: times in which matching incidents are not sent: `/v1/silences`."""
+"""Silences, during which matching incidents are not sent: `/v1/silences`."""
 
 from datetime import datetime
 from typing import Annotated, Literal, TypedDict
@@ -44,17 +44,20 @@ class SilenceDocument(TypedDict):
 
     id: int
     state: Literal["waiting", "active", "ended"]
-    project: Annotated[ProjectSummary | None, Meta(description="Null: all projects, and the platform.")]
+    project: Annotated[ProjectSummary | None, Meta(description="Null for all projects and the platform.")]
     environment: Annotated[EnvironmentSummary | None, Meta(description="Null: all environments.")]
-    kinds: Annotated[list[str] | None, Meta(description="Kinds and families; null: all.")]
+    kinds: Annotated[list[str] | None, Meta(description="Kinds and families; null for all.")]
     incident: Annotated[
-        str | None, Meta(description="The ID of the only incident that it is about; null: all that match.")
+        str | None, Meta(description="The ID of the only incident that it silences; null for all that match.")
     ]
     incident_title: Annotated[str | None, Meta(description="The title of that incident.")]
     starts_at: str
     ends_at: str
     reason: str
-    person: Annotated[PersonSummary | None, Meta(description="Who made it; null: through a signed link.")]
+    person: Annotated[
+        PersonSummary | None,
+        Meta(description="The person who created it; null if it was created through a signed link."),
+    ]
     created_at: str
 
 
@@ -62,15 +65,20 @@ class CreateSilence(Struct, kw_only=True):
     """A new silence. It always has an end, at most 90 days from now."""
 
     project: Annotated[
-        _Id | None, Meta(description="The project's string ID or number; without it, all, and the platform.")
+        _Id | None,
+        Meta(description="The project's string ID or number; by default all projects and the platform."),
     ] = None
     environment: Annotated[
         _Id | None,
-        Meta(description="An environment, by string ID or number; without it, all of the project."),
+        Meta(
+            description="An environment, by string ID or number; by default all environments of the project."
+        ),
     ] = None
     kinds: Kinds | None = None
     starts_at: Annotated[_Time | None, Meta(description="Without it, now.")] = None
-    ends_at: Annotated[_Time, Meta(description="At least a minute after the beginning.")]
+    ends_at: Annotated[
+        _Time, Meta(description="When the silence ends, at least a minute after its beginning.")
+    ]
     reason: Annotated[
         str, Meta(max_length=MAX_REASON_LENGTH, description="For others to read.", examples=["Migration"])
     ] = ""
@@ -79,9 +87,9 @@ class CreateSilence(Struct, kw_only=True):
 class SilenceQuery(PageQuery, kw_only=True):
     """The page and the filter of the list of silences."""
 
-    project: Annotated[str | None, Meta(description="Only those of the project with this ID or number.")] = (
-        None
-    )
+    project: Annotated[
+        str | None, Meta(description="Only silences of the project with this ID or number.")
+    ] = None
 
 
 def describe_silence(found: FoundSilence, now: datetime) -> SilenceDocument:
@@ -109,7 +117,8 @@ async def list_silences(
 ) -> PageOf[SilenceDocument]:
     """List silences.
 
-    Those that have not ended, the newest first: of the whole account, and of all projects in which you have a role.
+    The silences that have not ended, the newest first: of the whole account, and of all projects in which you have a
+    role.
     """
     pages = read_pages(at, params, "silences")
     project = None
@@ -128,7 +137,7 @@ async def create_silence(
     """Create a silence.
 
     Matching incidents are not sent until it ends, and then only those that are still open; the end of an incident that
-    was sent is always sent. Deployers and maintainers silence their projects; owners and admins the whole account.
+    was sent is always sent. Deployers and maintainers can silence their projects, owners and admins the whole account.
     """
     project = environment = None
     if body.environment is not None:
@@ -137,7 +146,7 @@ async def create_silence(
     if body.project is not None:
         named = await find_project(at.session, at.caller, body.project, Right.DEPLOY)
         if project is not None and project.id != named.id:
-            raise invalid_field("environment", "is no environment of the project")
+            raise invalid_field("environment", "is not an environment of the project")
         project = named
     if project is None:
         await require_right_at(at.session, at.caller, None, Right.DEPLOY)
@@ -157,7 +166,7 @@ async def create_silence(
 async def end_silence(at: _End) -> SilenceDocument:
     """End a silence.
 
-    What it holds is sent now, if it is still open. One that has not begun is removed.
+    Incidents that it has held are sent now if they are still open. A silence that has not begun is removed.
     """
     await silences.end_silence(at.session, at.found, at.actor, at.now)
     return describe_silence(at.found, at.now)

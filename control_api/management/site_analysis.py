@@ -52,7 +52,11 @@ class AnalysisQuery(Struct, kw_only=True):
     days: (
         Annotated[
             int,
-            Meta(ge=1, le=MAX_DAYS, description="So many days up to today. 30 without `from` and `to`."),
+            Meta(
+                ge=1,
+                le=MAX_DAYS,
+                description="The number of days up to today; by default 30 without `from` and `to`.",
+            ),
         ]
         | None
     ) = None
@@ -65,7 +69,7 @@ class AnalysisQuery(Struct, kw_only=True):
             str,
             Meta(
                 max_length=_MAX_FILTERS,
-                description="Conditions that the visits meet, all of them: a JSON list such as "
+                description="Conditions that visits must all meet: a JSON list such as "
                 '`[["is", "source", ["Google", "Bing"]], ["contains_not", "page", ["/docs"]]]`. Operators: `is`, '
                 "`is_not`, `contains`, `contains_not`. Dimensions: `page` (any that was viewed), `entry_page`, "
                 "`exit_page`, `source`, `campaign`, `country`, `device`, `browser`, `os`, `event` (any that was sent "
@@ -84,7 +88,7 @@ class FiguresQuery(AnalysisQuery, kw_only=True):
         Comparison,
         Meta(
             description="`previous`: the days before; `year`: the same days a year before; `custom`: as many days from "
-            "`compare_from`. Compared is as much of the last day as has passed of today."
+            "`compare_from`. The last day is compared up to the same time of day as today."
         ),
     ] = "none"
     compare_from: (
@@ -94,7 +98,8 @@ class FiguresQuery(AnalysisQuery, kw_only=True):
         Annotated[
             Interval,
             Meta(
-                description="Of the series: `hour` for up to 7 days. By default `hour` for one day, else `day`."
+                description="The interval of the series: `hour` for up to 7 days. By default `hour` "
+                "for one day, else `day`."
             ),
         ]
         | None
@@ -116,14 +121,14 @@ class ListsQuery(AnalysisQuery, kw_only=True):
     search: Annotated[
         str, Meta(max_length=255, description="Only entries with this text in their names.")
     ] = ""
-    limit: Annotated[int, Meta(ge=1, le=1000, description="How many entries a list has at most.")] = 10
+    limit: Annotated[int, Meta(ge=1, le=1000, description="The largest number of entries of a list.")] = 10
 
 
 class PageSpeedQuery(AnalysisQuery, kw_only=True):
     """The period and the visits of page speed."""
 
     by_page: Annotated[
-        bool, Meta(description="Also the 100 pages with the most samples, which takes longer.")
+        bool, Meta(description="True to include the 100 pages with the most samples, which takes longer.")
     ] = False
 
 
@@ -134,7 +139,7 @@ class CurrentVisitors(TypedDict):
 
 
 class SiteActivity(TypedDict):
-    """How much happens on a site."""
+    """The activity on a site."""
 
     site: int
     current_visitors: int
@@ -149,7 +154,7 @@ class AccountActivity(TypedDict):
 
 
 def recent_rollups(request: Request) -> RecentRollups:
-    """Return what this process knows about the rollups of sites."""
+    """Return this process's knowledge of current rollups of sites."""
     rollups: RecentRollups = request.app.state.recent_rollups
     return rollups
 
@@ -166,7 +171,7 @@ def read_names(names: str) -> Sequence[ListName]:
 
 
 def read_choice(params: AnalysisQuery) -> PeriodChoice:
-    """Return the days that a query asks for."""
+    """Return the days that a query requests."""
     return PeriodChoice(params.days, params.from_, params.to)
 
 
@@ -184,7 +189,7 @@ async def read_site_figures(
     """Read figures of a site.
 
     Visitors, visits, page views, bounce rate, duration and conversions of a period, by day or hour, compared with
-    another period. They count like those of the report.
+    another period. They are counted in the same way as in the report.
     """
     analysis = await _start(at, params)
     return await read_store(
@@ -196,7 +201,7 @@ async def read_site_figures(
 async def read_site_lists(at: _Read, params: Annotated[ListsQuery, query(ListsQuery)]) -> ListsDocument:
     """Read lists of a site.
 
-    Pages, sources, countries and so on, those with the most visitors first.
+    Pages, sources, countries and so on, ordered by visitors.
     """
     names = read_names(params.names)
     analysis = await _start(at, params)
@@ -209,7 +214,7 @@ async def read_site_conversions(
 ) -> ConversionsDocument:
     """Read how often the goals of a site were reached.
 
-    With revenue by currency.
+    The response includes revenue by currency.
     """
     analysis = await _start(at, params)
     return await read_store(at, analysis.conversions)
@@ -221,7 +226,7 @@ async def read_site_page_speed(
 ) -> PageSpeedDocument:
     """Read the page speed of a site.
 
-    The 75th percentile of each Web Vital, of all pages and on request of each.
+    The 75th percentile of each Web Vital, of all pages together and on request of single pages.
     """
     analysis = await _start(at, params)
     return await read_store(at, lambda: analysis.page_speed(by_page=params.by_page))
@@ -231,7 +236,7 @@ async def read_site_page_speed(
 async def read_current_visitors(at: _Read) -> CurrentVisitors:
     """Read how many visitors are on a site now.
 
-    Those with an event in the last 5 minutes.
+    Visitors with an event in the last 5 minutes are counted.
     """
     site_id = at.found.site.id
     found = await read_store(at, lambda: current_visitors(at.column_store, [site_id], at.now))
@@ -240,7 +245,7 @@ async def read_current_visitors(at: _Read) -> CurrentVisitors:
 
 @operations.get("/v1/analytics/activity")
 async def read_site_activity(at: _ReadAccount) -> AccountActivity:
-    """Read how much happens on all sites.
+    """Read the activity on all sites.
 
     For each site of the account the visitors with an event in the last 5 minutes, and the page views of the last 30
     days in UTC.

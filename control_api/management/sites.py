@@ -48,7 +48,7 @@ class CreateSite(Struct, kw_only=True):
 
 
 class UpdateSite(Struct, kw_only=True):
-    """The settings of a site that change. `domains` are all domains that the site has then."""
+    """The settings of a site that change. `domains` replaces all domains of the site."""
 
     name: SiteName | None = None
     domains: Domains | None = None
@@ -79,7 +79,7 @@ async def create_site(
 async def read_site(at: _Read) -> SiteDetails:
     """Read a site.
 
-    Its settings, and what was received for it. 429 if too many reports of the account wait.
+    Its settings and the figures of its received events. 429 if too many reports of the account wait.
     """
     await at.end_transaction()
     site_id, store = at.found.site.id, at.column_store
@@ -102,14 +102,14 @@ async def update_site(
 ) -> SiteSettingsDocument:
     """Change settings of a site.
 
-    Other domains take effect at every edge within 5 seconds. Another time zone also moves the borders of past days.
+    New domains take effect at every edge within 5 seconds. A new time zone also changes when past days begin and end.
     """
     await lock_site(at.session, at.found.site)
     at.check_if_match(_settings(describe_site_settings(at.found)))
     changes = SiteChanges(**msgspec.structs.asdict(body))
     await manage_sites.update_site(at.session, at.found, changes, at.actor, at.now)
     if body.domains is not None:
-        # Also if they are the same: the edges may not have been informed the first time.
+        # Publish unchanged domains too: the edges may not have been informed the first time.
         _publish_after_commit(at, at.found.site)
     return describe_site_settings(at.found)
 
@@ -118,8 +118,8 @@ async def update_site(
 async def delete_site(at: _Change) -> RemovedSite:
     """Remove a site.
 
-    Removes it with its goals. No edge accepts its events after 5 seconds. What was collected cannot be read any more,
-    and stays stored until its retention ends.
+    Removes it with its goals. No edge accepts its events after 5 seconds. Its collected events can no longer be read,
+    but stay stored until their retention ends.
     """
     await lock_site(at.session, at.found.site)
     at.check_if_match(_settings(describe_site_settings(at.found)))

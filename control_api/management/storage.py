@@ -1,4 +1,4 @@
-"""What the installation stores, and for how long: `/v1/storage`."""
+"""The data that the installation stores, its retention, and its backups: `/v1/storage`."""
 
 import asyncio
 import logging
@@ -39,7 +39,7 @@ _Manage = Annotated[At[Account], at_account("account:write", AccountRight.MANAGE
 
 @dataclass(frozen=True, slots=True)
 class BackupSettings:
-    """Where and how often the embedded platform makes backups."""
+    """The folder and the interval of the embedded platform's backups."""
 
     folder: Path | None = None
     every_hours: float = 0.0
@@ -48,8 +48,8 @@ class BackupSettings:
 
 @dataclass(frozen=True, slots=True)
 class StorageAccess:
-    """What the operations know of the engines. `data_folder` is that of the embedded platform; `cluster` that of the
-    column store's servers. `wake` lets the worker apply a retention at once."""
+    """The engines that the operations use. `data_folder` belongs to the embedded platform, `cluster` to the column
+    store's servers. `wake` makes the worker apply a retention at once."""
 
     data_folder: Path | None = None
     cluster: str | None = None
@@ -61,16 +61,16 @@ class SetRetention(Struct, kw_only=True):
     """How long a kind of data is kept."""
 
     kind: Annotated[DataKind, Meta(description="The kind of data.")]
-    days: Annotated[int, Meta(ge=1, le=MAX_DAYS, description="Data is deleted once it is so many days old.")]
+    days: Annotated[int, Meta(ge=1, le=MAX_DAYS, description="The age in days at which data is deleted.")]
 
 
 @operations.get("/v1/storage")
 async def read_storage(at: _Read) -> StorageDocument:
     """Read how much the installation stores.
 
-    Of each kind of data of all accounts: its size, its growth, and how long it is kept; the sizes of the databases, and
-    how long the disk lasts. For owners and admins of the first account of the installation. With several servers of the
-    column store, the one that answers counts. 503 if the column store does not answer.
+    The size, growth and retention of each kind of data of all accounts, the sizes of the databases, and the time until
+    the disk is full. Only for owners and admins of the first account of the installation. If the column store has
+    several servers, the figures are those of the server that answers. 503 if the column store does not answer.
     """
     await require_installation(at.session, at.account)
     return await _read_storage(at)
@@ -80,8 +80,8 @@ async def read_storage(at: _Read) -> StorageDocument:
 async def read_backups(at: _Read) -> BackupsDocument:
     """Read the backups of the installation.
 
-    The last attempt to make one, those in the folder of the settings with their sizes and restore tests, and the
-    schedule. For owners and admins of the first account of the installation. Backups are made and restored by an
+    The last attempt to make a backup, the backups in the configured folder with their sizes and restore tests, and the
+    schedule. Only for owners and admins of the first account of the installation. Backups are made and restored by an
     operator of the machine, on its command line.
     """
     await require_installation(at.session, at.account)
@@ -98,9 +98,9 @@ async def set_data_retention(
 ) -> StorageDocument:
     """Change how long a kind of data is kept.
 
-    For owners and admins of the first account of the installation, and for the data of all accounts. A shorter time
-    deletes what is older at once, which cannot be undone and works on a full disk. The new time is in force within a
-    minute.
+    Only for owners and admins of the first account of the installation. The change affects the data of all accounts. A
+    shorter time deletes older data at once, which cannot be undone and also works on a full disk. The new time is in
+    force within a minute.
     """
     await require_installation(at.session, at.account)
     try:
@@ -109,7 +109,7 @@ async def set_data_retention(
         raise Unavailable("The column store does not answer now; nothing was changed.") from error
     access = _access(at)
     await asyncio.to_thread(make_space_on_full_disk, access.data_folder)
-    # Recorded first, with the rights locked: what is deleted then does not come back.
+    # Record the change first, with the rights locked, because deleted data cannot be restored.
     await at.lock_rights()
     before = _retention_of(kept, (await read_settings(at.session)).get(body.kind))
     await save_retention(at.session, at.account, body.kind, body.days, before, at.actor, at.now)
@@ -121,14 +121,14 @@ async def set_data_retention(
 
 
 async def _shorten(at: At[Account], wanted: SetRetention) -> None:
-    """Delete what is older. Only a request does: the worker does not trust a setting that is shorter."""
+    """Delete older data. Only a request does this: the worker never applies a shorter setting."""
     try:
         await shorten_retention(at.column_store, wanted.kind, wanted.days, at.now.date(), _access(at).cluster)
     except StorageUnavailable as error:
-        logger.warning("the retention of %s was shortened in part only: %s", wanted.kind, error)
+        logger.warning("the retention of %s was shortened only in part: %s", wanted.kind, error)
         raise Unavailable(
-            "The column store does not answer now. The new time is saved, and a part of what is older may be deleted. "
-            "Set it again to delete the rest."
+            "The column store does not answer now. The new time is saved, and some older data may be "
+            "deleted already. Set it again to delete the rest."
         ) from error
 
 
@@ -138,7 +138,7 @@ def _access(at: At[Account]) -> StorageAccess:
 
 
 async def _read_retention(at: At[Account]) -> Mapping[str, int]:
-    """Return for how many days each kind is kept: a longer setting counts before the worker has applied it."""
+    """Return the retention of each kind in days. A longer setting counts even before the worker has applied it."""
     settings = await read_settings(at.session)
     kept = await read_retention(at.column_store)
     found = {kind: _retention_of(kept.get(kind), settings.get(kind)) for kind in {**kept, **settings}}
@@ -146,7 +146,7 @@ async def _read_retention(at: At[Account]) -> Mapping[str, int]:
 
 
 def _retention_of(kept: int | None, setting: int | None) -> int | None:
-    """Return the longer one: a shorter setting is applied by the request that sets it, or not at all."""
+    """Return the longer of the two, because only the request that sets a shorter time applies it."""
     return max(kept or 0, setting or 0) or None
 
 

@@ -30,7 +30,7 @@ _EVENT_KEY = (int, int, int, int)
 
 
 class EventQuery(RangePageQuery, kw_only=True):
-    """Filters of telemetry events; each takes whole values."""
+    """Filters of telemetry events, which match whole values."""
 
     type: Annotated[EventType | None, Meta(description="The type of the event.")] = None
     service: Service = None
@@ -44,8 +44,8 @@ class EventQuery(RangePageQuery, kw_only=True):
 async def list_events(at: _Read, page: Annotated[EventQuery, query(EventQuery)]) -> PageOf[EventDocument]:
     """List telemetry events.
 
-    What `POST /v1/ingest` received, by the time of the event, the newest first; by default of the last hour. An event
-    that arrives late may belong on a page that was read before.
+    The events that `POST /v1/ingest` received, by default of the last hour, ordered by their own time, the newest
+    first. An event that arrives late may belong to a page that was read before.
     """
     pages = read_range_pages(at, page, f"events of {at.found.environment.public_id}", _EVENT_KEY, HOUR)
     filters = EventFilter(

@@ -1,4 +1,4 @@
-"""Groups of exceptions of an environment: what was seen, and what people decide about it."""
+"""Groups of exceptions of an environment, with their figures, statuses and assignees."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -68,7 +68,9 @@ _EXCEPTION_KEY = (int, int, str)
 class ExceptionQuery(RangePageQuery, kw_only=True):
     """Filters of groups of exceptions."""
 
-    status: Annotated[Status | None, Meta(description="Groups that have regressed are open.")] = None
+    status: Annotated[
+        Status | None, Meta(description="The status of groups. Groups that have regressed are open.")
+    ] = None
     assignee: Annotated[Text | None, Meta(description="The ID of a person, or `none`.")] = None
     service: Service = None
     steps: TrendSteps = 0
@@ -81,18 +83,19 @@ class ExceptionSeriesQuery(RangeQuery, kw_only=True):
 
 
 class UpdateException(Struct, kw_only=True):
-    """What people decide about a group of exceptions."""
+    """The status and the assignee to set for a group of exceptions."""
 
     status: Annotated[
         Status | None, Meta(description="A resolved group is open again once a newer release raises it.")
     ] = None
     assignee: Annotated[
-        Text | None | UnsetType, Meta(description="The ID of a person in the account; `null`: nobody.")
+        Text | None | UnsetType,
+        Meta(description="The ID of a person in the account; `null` removes the assignee."),
     ] = UNSET
 
 
 def settings_of(document: ExceptionStatusDocument | ExceptionGroupDetails) -> dict[str, Any]:
-    """Return what `ETag` is of."""
+    """Return the settings that `ETag` identifies."""
     assignee = document["assignee"]
     return {"status": document["status"], "assignee": assignee["id"] if assignee is not None else None}
 
@@ -104,8 +107,9 @@ async def list_exceptions(
     """List groups of exceptions.
 
     Groups that were seen in the time range, by default the last day, the last seen first. Exceptions are telemetry
-    events of that type, span events of that name, and log records with `exception.type`; one that was reported as a
-    span event and as a log record counts once. Exceptions that arrive between two pages move no group to another page.
+    events of that type, span events of that name, and log records with `exception.type`; an exception that was
+    reported as a span event and as a log record counts once. Exceptions that arrive between two requests do not move
+    groups to other pages.
     """
     pages = read_range_pages(at, page, f"exceptions of {at.found.environment.public_id}", _GROUP_KEY, DAY)
     place = None
@@ -129,7 +133,7 @@ async def list_exceptions(
 async def read_exception(at: _Read, asked: Annotated[RangeQuery, query(RangeQuery)]) -> ExceptionGroupDetails:
     """Read a group of exceptions.
 
-    With the stack of its last exception; counted in the time range, by default the last day.
+    Includes the stack of its last exception, and its figures in the time range, by default the last day.
     """
     group = parse_group(at.text("group"))
     within = asked.read(DAY, at.now, ahead=CLOCK_AHEAD)
@@ -144,7 +148,7 @@ async def update_exception(
 ) -> ExceptionStatusDocument:
     """Resolve, ignore, open or assign a group of exceptions.
 
-    A resolved group is open again once a newer release raises it. An ignored one stays ignored.
+    A resolved group is open again once a newer release raises it. An ignored group stays ignored.
     """
     group = parse_group(at.text("group"))
     change = StatusChange(body.status, body.assignee)
@@ -162,7 +166,7 @@ async def read_exception_series(
 ) -> ExceptionSeriesDocument:
     """Count the exceptions of a group over time.
 
-    In each step of the time range, by default the last day.
+    The numbers are those of each step of the time range, by default the last day.
     """
     group = parse_group(at.text("group"))
     within = asked.read(DAY, at.now, ahead=CLOCK_AHEAD)
@@ -182,8 +186,8 @@ async def list_exception_events(
 ) -> PageOf[ExceptionDocument]:
     """List the exceptions of a group.
 
-    In the time range, by default the last day, the newest first. One that was reported as a span event and as a log
-    record is listed as both.
+    The exceptions in the time range, by default the last day, the newest first. An exception that was reported as a
+    span event and as a log record is listed twice.
     """
     group = parse_group(at.text("group"))
     name = f"exceptions {at.text('group')} of {at.found.environment.public_id}"

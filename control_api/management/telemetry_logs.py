@@ -1,4 +1,4 @@
-"""Log records of an environment: searched, counted over time, around a moment, and as they arrive."""
+"""Log records of an environment: search, counts over time, the records around a moment, and a live stream."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -84,18 +84,18 @@ class LogHistogramQuery(RangeQuery, kw_only=True):
 
 
 class LogContextQuery(msgspec.Struct, kw_only=True):
-    """The moment, and how much of its surroundings."""
+    """The moment, and the number of records around it."""
 
     at: Annotated[
         Annotated[
             datetime,
             Meta(tz=True, extra={"rule": "must be a time with its zone, like 2026-11-26T03:10:00Z"}),
         ],
-        Meta(description="The `timestamp` of the record in the middle."),
+        Meta(description="The moment, for example the `timestamp` of a record."),
     ]
     service: Service = None
     limit: Annotated[
-        int, Meta(ge=1, le=200, description="How many records before and after it there are at most.")
+        int, Meta(ge=1, le=200, description="The largest number of records before and after it.")
     ] = 50
 
 
@@ -103,9 +103,9 @@ class LogContextQuery(msgspec.Struct, kw_only=True):
 async def list_logs(at: _Read, page: Annotated[LogQuery, query(LogQuery)]) -> PageOf[LogDocument] | Response:
     """Search log records.
 
-    OTLP records and telemetry events of the type `log`, the newest first; by default of the last hour. With
-    `Accept: text/event-stream` the records that are stored from then on: an event `records` a second, with up to 500 of
-    them. A stream ends after 15 minutes; an account has 16 at once, a person 8.
+    OTLP records and telemetry events of the type `log`, the newest first; by default of the last hour. With `Accept:
+    text/event-stream`, the response streams the records that are stored from then on, as one event `records` a second
+    with up to 500 records. A stream ends after 15 minutes. An account may have 16 streams at once, a person 8.
     """
     filters = _read_filters(page)
     store, environment = at.column_store, at.found.environment.public_id
@@ -127,7 +127,7 @@ async def read_log_histogram(
 ) -> LogHistogramDocument:
     """Count log records over time.
 
-    By severity in each step of the time range, by default the last hour, with the filters of the list.
+    The numbers by severity in each step of the time range, by default the last hour, with the filters of the list.
     """
     exact = asked.read(HOUR, at.now, ahead=CLOCK_AHEAD)
     step_s = read_step(asked.step, exact) // 1000
@@ -143,11 +143,11 @@ async def read_log_histogram(
 async def read_log_context(
     at: _Read, asked: Annotated[LogContextQuery, query(LogContextQuery)]
 ) -> LogContextDocument:
-    """Read what was logged around a moment.
+    """Read the log records around a moment.
 
-    The records before and after it, of a day at most, of all services or of one.
+    The records within a day before and after it, of all services or of one.
     """
-    # Times of responses are cut to microseconds: the record in the middle is up to one later.
+    # Responses truncate times to microseconds: the record in the middle may be up to a microsecond later.
     middle = to_nanoseconds(asked.at) + 1000
     filters = LogFilter(service=asked.service or "")
     store, environment = at.column_store, at.found.environment.public_id
@@ -175,7 +175,7 @@ def _read_search(search: str | None) -> tuple[str, ...]:
     words = tuple(search_words(search or ""))
     if search is not None and not 1 <= len(words) <= _MAX_WORDS:
         raise InvalidInput(
-            "Correct the query parameters below and send the request again.",
+            "Fix the query parameters listed below and send the request again.",
             errors=[FieldError("search", f"must contain 1 to {_MAX_WORDS} words")],
         )
     return words

@@ -49,7 +49,7 @@ _Read = Annotated[At[DeployTarget], at(find_environment, "environment", "telemet
 # The table comes first: a name may contain dots.
 _KEY = (str, str)
 _MAX_KINDS = 6
-_DETAIL = "Correct the query parameters below and send the request again."
+_DETAIL = "Fix the query parameters listed below and send the request again."
 
 
 class MetricQuery(RangePageQuery, kw_only=True):
@@ -60,26 +60,27 @@ class MetricQuery(RangePageQuery, kw_only=True):
 
 
 class SeriesQuery(RangeQuery, kw_only=True):
-    """What is asked about a metric."""
+    """The requested series of a metric."""
 
     step: Step = None
     aggregation: Annotated[
         Aggregation | None,
         Meta(
-            description="One that fits the kind of the metric, as the list of metrics says. `rate` of a counter is its "
-            "increase a second, `sum` its increase in the step; `sum` of a gauge adds up the averages of its series."
+            description="An aggregation that fits the kind of the metric; the list of metrics names "
+            "them. `rate` of a counter is its increase per second, `sum` its increase in the step; "
+            "`sum` of a gauge adds up the averages of its series."
         ),
     ] = None
     group_by: Annotated[
         Text | None,
-        Meta(description="`service`, or the name of an attribute: a series for each of its values."),
+        Meta(description="`service`, or the name of an attribute, for a series for each of its values."),
     ] = None
     groups: Annotated[
         int,
         Meta(
             ge=1,
             le=MAX_GROUPS,
-            description="How many groups there are at most: those with the largest values.",
+            description="The largest number of groups, which are those with the largest values.",
         ),
     ] = 10
     service: Service = None
@@ -125,8 +126,8 @@ async def list_metrics(
 async def read_series(at: _Read, asked: Annotated[SeriesQuery, query(SeriesQuery)]) -> MetricSeriesDocument:
     """Read the series of a metric.
 
-    The values of each step of the time range, by default the last hour. Steps begin at multiples of their length. Of a
-    name that is reported as several kinds, the one that was reported last is read.
+    The values of each step of the time range, by default the last hour. Steps begin at multiples of their length. If a
+    name is reported with several kinds, the kind that was reported last is read.
     """
     within = asked.read(HOUR, at.now)
     step_ms = read_step(asked.step, within)
@@ -148,13 +149,13 @@ async def read_series(at: _Read, asked: Annotated[SeriesQuery, query(SeriesQuery
         series, all_groups = await metric_series(store, environment, metric, request)
         return metric, request, list(series), all_groups
 
-    # In a thread, because there may be 50,000 points.
+    # Build the document in a thread, because there may be 50,000 points.
     return await asyncio.to_thread(describe_series, *await read_store(at, read))
 
 
 async def _find_metric(store: ColumnStore, environment_id: str, name: str, within: TimeRange) -> NamedMetric:
     """Return the metric as it was reported last. Raises `NotFound`."""
-    # Most metrics are reported every minute: the last day is enough, and read faster.
+    # Most metrics are reported every minute, so search the last day first, which is faster.
     last_day = TimeRange(max(within.start, within.end - 86_400 * SECOND_NS), within.end)
     for part in (last_day, within) if last_day != within else (within,):
         found = await metric_names(store, environment_id, part, name=name, limit=_MAX_KINDS)

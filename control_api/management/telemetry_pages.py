@@ -1,4 +1,4 @@
-"""What all reads of telemetry share: the time range, pages with it, and a turn at the column store."""
+"""Shared parts of all reads of telemetry: the time range, its pages, and the queue for the column store."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,8 @@ Duration = Annotated[
 Since = Annotated[
     Duration | None,
     Meta(
-        description=f"The last so many seconds, minutes, hours, days or weeks, up to {MAX_RANGE.days} days, instead of "
+        description="The length of a range up to now in seconds, minutes, hours, days or weeks, up "
+        f"to {MAX_RANGE.days} days, instead of "
         "`from` and `to`. Requests and calls are counted from the beginning of a minute, from `12h` on of an "
         "hour, and from `14d` on of a day in UTC.",
         examples=["15m", "1h", "7d"],
@@ -50,8 +51,9 @@ From = Annotated[_Moment | None, Meta(description="When the time range begins, i
 To = Annotated[
     _Moment | None,
     Meta(
-        description="When the time range ends; now unless it is given. Lists that end now also show what is up to "
-        f"{CLOCK_AHEAD // timedelta(minutes=1)} minutes ahead, as the clock of a sender may be."
+        description="When the time range ends; now unless it is given. Lists that end now also show "
+        f"items up to {CLOCK_AHEAD // timedelta(minutes=1)} minutes ahead, because the clock of a "
+        "sender may be ahead."
     ),
 ]
 
@@ -59,12 +61,12 @@ To = Annotated[
 Step = Annotated[
     Duration | None,
     Meta(
-        description="The length of a step; without it, there are about a hundred steps.",
+        description="The length of a step. By default, there are about a hundred steps.",
         examples=["30s", "5m"],
     ),
 ]
 TrendSteps = Annotated[
-    int, Meta(ge=0, le=60, description="With it, each item has a `trend` of about so many steps.")
+    int, Meta(ge=0, le=60, description="If given, each item has a `trend` with about this number of steps.")
 ]
 
 
@@ -83,7 +85,7 @@ class RangeQuery(msgspec.Struct, kw_only=True):
         ahead: timedelta = timedelta(0),
         longest: timedelta = MAX_RANGE,
     ) -> TimeRange:
-        """Return the range; without any parameter, the last `default`. One that ends now is `ahead` longer. Raises
+        """Return the range; without parameters, the last `default`. A range that ends now is `ahead` longer. Raises
         `InvalidInput`."""
         return read_range(self.since, self.from_, self.to, default, now, ahead=ahead, longest=longest)
 
@@ -97,7 +99,7 @@ class FiguresRange(NamedTuple):
 
 
 def has_no_times(query: "RangeQuery | RangePageQuery") -> bool:
-    """Whether the range is given without `from` and `to`."""
+    """True if neither `from` nor `to` is given."""
     return query.from_ is None and query.to is None
 
 
@@ -123,7 +125,7 @@ class RangePages(Generic[D]):
     within: TimeRange
     limit: int
     after: Sequence[Part] | None
-    """The parts of the key that the page begins after; None: the first page."""
+    """The parts of the key after which the page begins; None for the first page."""
     _pages: SortedPages
 
     def answer(self, documents: Sequence[D], last: Sequence[Part] | None) -> PageOf[D]:
@@ -141,7 +143,7 @@ def read_range_pages(
     *,
     ahead: timedelta = CLOCK_AHEAD,
 ) -> RangePages[Any]:
-    """Return the page that a query asks for, by default of the last `default`. `kinds` are the types of the parts of a
+    """Return the page that a query requests, by default of the last `default`. `kinds` are the types of the parts of a
     key. A range that ends now is `ahead` longer. Raises `InvalidInput`."""
     within = read_range(query.since, query.from_, query.to, default, at.now, ahead=ahead)
     pages = read_sorted_pages(at, query, name)
@@ -152,7 +154,7 @@ def read_range_pages(
 
 
 async def read_store(at: At[Any], make: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of `make`, which reads the column store, in the queue of reports: accounts take turns, and no
+    """Return the result of `make`, which reads the column store, in the queue of reports. Accounts take turns, and no
     transaction is open meanwhile.
 
     Raises `TooManyRequests` and `Unavailable`.

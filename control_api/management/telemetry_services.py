@@ -1,4 +1,4 @@
-"""Services of an environment: what they serve, and which of their calls are slow."""
+"""Services of an environment: the requests that they serve, and their slowest calls."""
 
 from datetime import timedelta
 from typing import Annotated
@@ -61,11 +61,12 @@ class CallsQuery(RangeQuery, kw_only=True):
     sort: Annotated[
         CallSort,
         Meta(
-            description="What the largest come first by: the `time` of all calls together, the `mean` duration, the "
+            description="The figure by which calls are ordered, the largest first: the `time` of all "
+            "calls together, the `mean` duration, the "
             "number of `calls`, or of `errors`."
         ),
     ] = "time"
-    limit: Annotated[int, Meta(ge=1, le=100, description="How many there are at most.")] = 25
+    limit: Annotated[int, Meta(ge=1, le=100, description="The largest number of calls.")] = 25
 
 
 @operations.get("/v1/environments/{environment}/services")
@@ -77,7 +78,7 @@ async def list_services(
     The rate, the errors and the latency of their requests in the time range, by default the last hour, in the order of
     their names.
     """
-    # The range is what rates are computed from: it ends now.
+    # Rates are computed from the range, so it must end now.
     name = f"services of {at.found.environment.public_id}"
     pages = read_range_pages(at, page, name, (int, str), HOUR, ahead=timedelta(0))
     after = None if pages.after is None else str(pages.after[1])
@@ -106,8 +107,8 @@ async def read_service_series(
 ) -> ServiceSeriesDocument:
     """Read the requests of a service over time.
 
-    Requests, errors and latency in each step of the time range, by default the last hour, and in all of it. Steps begin
-    at multiples of their length. The service `-` stands for requests that name none.
+    Requests, errors and latency in each step of the time range, by default the last hour, and in all of it. Steps
+    begin at multiples of their length. The service `-` stands for requests that do not name a service.
     """
     exact = asked.read(HOUR, at.now)
     step_s = read_step(asked.step, exact) // 1000
@@ -133,7 +134,7 @@ async def read_service_series(
 async def list_routes(at: _Read, asked: Annotated[CallsQuery, query(CallsQuery)]) -> CallsDocument:
     """List the slowest routes and jobs.
 
-    Of telemetry events of the types `request` and `job`, and of spans of the kinds Server and Consumer, in the time
+    From telemetry events of the types `request` and `job`, and spans of the kinds Server and Consumer, in the time
     range, by default the last hour.
     """
     return await _read_calls(at, asked, are_queries=False)
@@ -143,7 +144,7 @@ async def list_routes(at: _Read, asked: Annotated[CallsQuery, query(CallsQuery)]
 async def list_queries(at: _Read, asked: Annotated[CallsQuery, query(CallsQuery)]) -> CallsDocument:
     """List the slowest database queries.
 
-    Of telemetry events of the type `query`, and of spans of the kind Client with the attribute `db.system.name` or
+    From telemetry events of the type `query`, and spans of the kind Client with the attribute `db.system.name` or
     `db.system`, in the time range, by default the last hour.
     """
     return await _read_calls(at, asked, are_queries=True)

@@ -70,12 +70,12 @@ async def list_traces(at: _Read, page: Annotated[TraceQuery, query(TraceQuery)])
 async def read_trace(at: _Read) -> TraceDocument:
     """Read a trace.
 
-    Its spans as a tree, up to 5,000.
+    Its spans as a tree, up to 5,000 of them.
     """
     trace_id = at.text("trace").lower()
     store, environment = at.column_store, at.found.environment.public_id
     rows = await read_store(at, lambda: trace_spans(store, environment, trace_id, MAX_SPANS + 1))
     if not rows:
         raise NotFound("The environment has no such trace, or it is no longer stored.")
-    # In a thread, because a trace may have 5,000 spans.
+    # Build the document in a thread, because a trace may have 5,000 spans.
     return await asyncio.to_thread(describe_trace, trace_id, rows)

@@ -73,7 +73,9 @@ _Target = Annotated[
 _Service = Annotated[
     str,
     Meta(
-        min_length=1, max_length=MAX_TARGET_LENGTH, description="For a metric: only values of this service."
+        min_length=1,
+        max_length=MAX_TARGET_LENGTH,
+        description="For a metric: the only service whose values count.",
     ),
 ]
 _Value = Annotated[
@@ -91,7 +93,7 @@ _Recovery = Annotated[
     Meta(
         ge=-MAX_VALUE,
         le=MAX_VALUE,
-        description="The value at which the incident ends, not beyond the threshold; without it, the threshold.",
+        description="The value at which the incident ends, not beyond the threshold; by default the threshold.",
     ),
 ]
 _Window = Annotated[
@@ -107,21 +109,21 @@ _Pending = Annotated[
     Meta(
         ge=0,
         le=MAX_PENDING_SECONDS,
-        description="For how many seconds the value must be beyond the threshold until the incident opens.",
+        description="How many seconds the value must be beyond the threshold before the incident opens.",
     ),
 ]
 
 
 _Kind = Annotated[ThresholdKind, Meta(description="What is measured.")]
 _Aggregation = Annotated[
-    Aggregation, Meta(description="For a metric: how its values in the window become one.")
+    Aggregation, Meta(description="For a metric: the aggregation of its values in the window.")
 ]
-_Direction = Annotated[Direction, Meta(description="On which side of the threshold it fires.")]
-_Enabled = Annotated[bool, Meta(description="False: it is not evaluated.")]
+_Direction = Annotated[Direction, Meta(description="The side of the threshold on which it fires.")]
+_Enabled = Annotated[bool, Meta(description="False if the threshold is not evaluated.")]
 
 
 class ThresholdDocument(TypedDict):
-    """A threshold on a figure, and what the last evaluation found."""
+    """A threshold on a figure, with the result of its last evaluation."""
 
     id: int
     name: str
@@ -140,7 +142,7 @@ class ThresholdDocument(TypedDict):
     enabled: bool
     phase: Annotated[
         Literal["ok", "pending", "firing"] | None,
-        Meta(description="Null until the first evaluation, and without the queue."),
+        Meta(description="Null before the first evaluation, and if the queue does not exist."),
     ]
     value: Annotated[float | None, Meta(description="The last value; null without data.")]
     evaluated_at: str | None
@@ -160,7 +162,7 @@ class CreateThreshold(Struct, kw_only=True):
     recovery: _Recovery | None = None
     window_seconds: _Window = DEFAULT_WINDOW_SECONDS
     pending_seconds: _Pending = DEFAULT_PENDING_SECONDS
-    severity: Annotated[Severity | None, Meta(description="Without it, that of the kind.")] = None
+    severity: Annotated[Severity | None, Meta(description="By default the severity of the kind.")] = None
     enabled: _Enabled = True
 
 
@@ -170,7 +172,7 @@ class UpdateThreshold(Struct, kw_only=True):
     name: _Name | None = None
     kind: _Kind | None = None
     target: _Target | None = None
-    service: Annotated[_Service | None | UnsetType, Meta(description="Null: of all services.")] = UNSET
+    service: Annotated[_Service | None | UnsetType, Meta(description="Null for all services.")] = UNSET
     aggregation: _Aggregation | None = None
     direction: _Direction | None = None
     threshold: _Value | None = None
@@ -184,11 +186,11 @@ class UpdateThreshold(Struct, kw_only=True):
 class ThresholdQuery(PageQuery, kw_only=True):
     """The page and the filters of the list of thresholds."""
 
-    project: Annotated[str | None, Meta(description="Only those of the project with this ID or number.")] = (
-        None
-    )
+    project: Annotated[
+        str | None, Meta(description="Only thresholds of the project with this ID or number.")
+    ] = None
     environment: Annotated[
-        str | None, Meta(description="Only those of the environment with this ID or number.")
+        str | None, Meta(description="Only thresholds of the environment with this ID or number.")
     ] = None
 
 
@@ -284,7 +286,7 @@ async def update_threshold(
 ) -> ThresholdDocument:
     """Change a threshold.
 
-    Its incident ends if it is turned off, or is about another figure from now on.
+    Its incident ends if the threshold is turned off or measures another figure from now on.
     """
     await lock_threshold(at.session, at.found)
     at.check_if_match(_settings(_describe(at.found)))

@@ -32,11 +32,11 @@ _Revoke = Annotated[At[TokenWithPerson], at_account_object(find_token, "token", 
 
 
 class TokensQuery(PageQuery, kw_only=True):
-    """Which API tokens are listed."""
+    """Filters of API tokens."""
 
     person: Annotated[
         Annotated[str, Meta(max_length=40)] | None,
-        Meta(description="Only those of this person, by string ID or number."),
+        Meta(description="Only tokens of this person, by string ID or number."),
     ] = None
 
 
@@ -49,7 +49,7 @@ class CreateToken(WithOwnPassword, kw_only=True):
         Meta(
             min_length=1,
             max_length=100,
-            description="What the token may do. The calling token has all of them.",
+            description="The scopes of the token. The calling token must have all of them.",
         ),
     ]
     expires_at: (
@@ -68,8 +68,8 @@ class CreateToken(WithOwnPassword, kw_only=True):
 async def list_tokens(at: _List, params: Annotated[TokensQuery, query(TokensQuery)]) -> PageOf[TokenDocument]:
     """List API tokens.
 
-    Your own, the newest first; for owners and admins, those of everybody in the account. Without their secrets. Revoked
-    and expired tokens are listed too.
+    Your own tokens, the newest first; for owners and admins, the tokens of everybody in the account. Secrets are not
+    listed. Revoked and expired tokens are listed too.
     """
     pages = read_pages(at, params, f"tokens {params.person or ''}")
     found, has_more = await tokens.list_tokens(at.session, at.caller, params.person, pages.page)
@@ -86,8 +86,8 @@ async def create_token(
     """Create an API token.
 
     The token is yours, in this account. It has no scope that the calling token lacks (403), and does not outlive it.
-    With a session, the body has your password, because the token outlives the session. The answer has the secret, which
-    is not shown again. 409 if you have 1,000 live tokens.
+    With a session, the body must have your password, because the token outlives the session. The response has the
+    secret, which is not shown again. 409 if you have 1,000 live tokens.
     """
     await at.lock_rights()
     lifetime = None if body.expires_in is None else timedelta(seconds=body.expires_in)
@@ -102,7 +102,7 @@ async def create_token(
 async def read_token(at: _Read) -> TokenDocument:
     """Read an API token.
 
-    One of your own; for owners and admins, of anybody in the account.
+    Your own token; for owners and admins, a token of anybody in the account.
     """
     return describe_api_token(at.found, at.caller, at.now)
 
@@ -111,8 +111,8 @@ async def read_token(at: _Read) -> TokenDocument:
 async def revoke_token(at: _Revoke) -> TokenDocument:
     """Revoke an API token.
 
-    One of your own, such as the one of this request; for owners and admins, of anybody in the account. No request is
-    accepted with it any more. Tokens that were created with it keep working; the audit log names them.
+    Your own token, also the token of this request; for owners and admins, a token of anybody in the account. The token
+    is no longer accepted. Tokens that were created with it keep working; the audit log names them.
     """
     await at.lock_rights()
     found = await tokens.revoke_token(at.session, at.found, at.actor, at.now)

@@ -1,4 +1,4 @@
-"""What the account has and stores: `/v1/usage`."""
+"""The objects and the stored data of the account: `/v1/usage`."""
 
 from typing import Annotated
 
@@ -22,15 +22,15 @@ class UsageQuery(Struct, kw_only=True):
     """The days of the usage."""
 
     days: Annotated[
-        int, Meta(ge=1, le=MAX_DAYS, description="How many days are listed; the last one is today.")
+        int, Meta(ge=1, le=MAX_DAYS, description="The number of days to list; the last day is today.")
     ] = 30
 
 
 @operations.get("/v1/usage")
 async def read_usage(at: _Read, params: Annotated[UsageQuery, query(UsageQuery)]) -> UsageDocument:
-    """Read what the account has and stores.
+    """Read the usage of the account.
 
-    The numbers of objects, and for each of the last days what was stored, in total, by environment and by site. 429 if
+    The numbers of objects, and the stored data of each of the last days, in total, by environment and by site. 429 if
     too many reports of the account wait, 503 if the column store does not answer.
     """
     inventory = await read_inventory(at.session, at.caller)

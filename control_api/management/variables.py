@@ -48,7 +48,7 @@ _MAX_BODY_BYTES = 6 * MAX_TEXT_BYTES + 64 * 1024
 
 
 class UpdateVariables(Struct, kw_only=True):
-    """Variables that are set or removed together; all others stay as they are."""
+    """Variables that are set or removed together; all others stay unchanged."""
 
     set: Annotated[
         dict[str, str],
@@ -66,7 +66,7 @@ class SetVariable(Struct, kw_only=True):
 
 
 class RejectChange(Struct, kw_only=True):
-    """Why a change is rejected."""
+    """The reason for rejecting a change."""
 
     reason: Reason
 
@@ -92,7 +92,7 @@ async def _answer(
 async def list_variables(at: _Read) -> VariablesDocument:
     """List the variables of an environment.
 
-    The names, which are protected, and what waits for a second person. No operation returns a value.
+    Their names and protection, and the changes that wait for a second person. No operation returns a value.
     """
     with _opening():
         return await read_variables(at.session, at.sealing_keys, at.found)
@@ -104,8 +104,9 @@ async def update_some_variables(
 ) -> VariablesDocument | Accepted[PendingApproval]:
     """Set and remove some variables.
 
-    The others stay, also those that somebody else sets at the same time. Names to remove that are not set are ignored.
-    The next release has them. If the environment requires a second person for variables, the change waits: 202.
+    Other variables stay unchanged, also those that another request sets at the same time. Names to remove that are not
+    set are ignored. The change takes effect with the next release. If the environment requires a second person for
+    variables, the change waits: 202.
     """
     check_update(body.set, body.unset)
     with _opening():
@@ -121,7 +122,8 @@ async def set_variable(
 ) -> VariablesDocument | Accepted[PendingApproval]:
     """Set one variable.
 
-    The next release has it. If the environment requires a second person for variables, the change waits: 202.
+    The change takes effect with the next release. If the environment requires a second person for variables, the
+    change waits: 202.
     """
     name = at.text("variable")
     check_new_name(name)
@@ -154,7 +156,7 @@ async def unset_variable(at: _Deploy) -> VariablesDocument | Accepted[PendingApp
 async def protect_variable(at: _Deploy) -> VariablesDocument:
     """Protect a variable.
 
-    No preview gets a copy of it from now on. The name is protected, whether or not it is set.
+    From now on, previews get no copy of it. The name is protected, whether or not the variable is set.
     """
     name = at.text("variable")
     check_new_name(name)
@@ -165,7 +167,7 @@ async def protect_variable(at: _Deploy) -> VariablesDocument:
 
 @operations.delete("/v1/environments/{environment}/variables/{variable}/protection", problems=[Conflict])
 async def unprotect_variable(at: _Deploy) -> VariablesDocument | Accepted[PendingApproval]:
-    """Take the protection of a variable away.
+    """Remove the protection of a variable.
 
     Previews get copies of it again. 404 if it is not protected. If the environment requires a second person for deploys
     or variables, the change waits: 202.
@@ -179,9 +181,9 @@ async def unprotect_variable(at: _Deploy) -> VariablesDocument | Accepted[Pendin
 async def approve_variable_change(at: _Decide) -> VariableChangeDocument:
     """Approve a change of variables.
 
-    The next release has the variables. The approver must be somebody else than the person who asked. A change of some
-    variables is merged with what is set then. 409 if the change is decided already, and for a change of some variables
-    while an older change of the same ones, or a replacement of all, waits.
+    The change takes effect with the next release. The approver must not be the person who requested it. A change of
+    some variables is merged with the present variables. 409 if the change is decided already, and for a change of some
+    variables while an older change of the same variables, or a replacement of all, waits.
     """
     return await _decide(at, ChangeState.APPLIED, None)
 
@@ -192,7 +194,7 @@ async def reject_variable_change(
 ) -> VariableChangeDocument:
     """Reject a change of variables.
 
-    Its values are deleted. Besides maintainers, the person who asked for the change may reject it. 409 if the change is
+    Its values are deleted. Maintainers and the person who requested the change may reject it. 409 if the change is
     decided already.
     """
     return await _decide(at, ChangeState.REJECTED, check_reason(body.reason))
@@ -207,6 +209,6 @@ async def _decide(at: At[ChangeWithTarget], to: ChangeState, reason: str | None)
             )
     except ForbiddenTransition as error:
         raise Conflict(
-            f"Change {change.id} is {error.current}: only one that waits can be decided on."
+            f"Change {change.id} is {error.current}: only a change that waits can be decided."
         ) from error
     return await describe_change(at.session, at.sealing_keys, change, target)

@@ -18,7 +18,7 @@ _Read = Annotated[At[Project], at(find_project, "project", "deploy:read", Right.
 async def read_workflow(at: _Read) -> ProjectWorkflow | None:
     """Read the workflow of a project.
 
-    The newest version, as text and as it is understood. Null before one was set: then `pharos.yaml` in the repository
-    says how the project is built.
+    The newest version, as text and as the document that Pharos read from it. Null if none was set: `pharos.yaml` in
+    the repository then defines how the project is built.
     """
     return await read_project_workflow(at.session, at.found)

@@ -1,9 +1,9 @@
-"""Why a sign-in with the provider has failed."""
+"""Errors of sign-in with the provider."""
 
 
 class ProviderFailed(Exception):
-    """The provider has not answered as it should. The message says how, for the log."""
+    """The provider's response is missing or not valid. The message has the reason, for the log."""
 
 
 class BadIdToken(Exception):
-    """An ID token that does not prove who signs in. The message says why, for the log."""
+    """An ID token that does not identify a person. The message has the reason, for the log."""

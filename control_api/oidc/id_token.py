@@ -11,7 +11,7 @@ from joserfc.jwk import KeySet
 from control_api.oidc.failures import BadIdToken
 from control_domain.sign_in.oidc import OidcPerson
 
-# Signatures only, and none with a shared secret: the key of a provider is public.
+# Only algorithms with public keys: the provider's key must not be accepted as a shared secret.
 _ALGORITHMS = ["RS256", "PS256", "ES256", "RS384", "PS384", "ES384", "RS512", "PS512", "ES512", "EdDSA"]
 _LEEWAY_SECONDS = 60
 
@@ -56,11 +56,11 @@ def _check(claims: Mapping[str, Any], issuer: str, client_id: str, nonce: str, s
         raise BadIdToken("iat is in the future")
     found = claims.get("nonce")
     if not isinstance(found, str) or not hmac.compare_digest(found.encode(), nonce.encode()):
-        raise BadIdToken("nonce is of another sign-in")
+        raise BadIdToken("nonce belongs to another sign-in")
 
 
 def _read_time(claims: Mapping[str, Any], name: str) -> float:
     value = claims.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadIdToken(f"{name} is no time")
+        raise BadIdToken(f"{name} is not a time")
     return value

@@ -11,13 +11,13 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 @dataclass(frozen=True, slots=True)
 class OidcSettings:
-    """A provider, and how it knows this installation."""
+    """A provider, and the credentials of this installation at it."""
 
     issuer: str
     client_id: str
     client_secret: str = field(repr=False)
     name: str
-    """What the button of the sign-in page calls it."""
+    """The provider's name on the button of the sign-in page."""
     redirect_url: str
     allow_private: bool
 

@@ -1,4 +1,4 @@
-"""Requests to the OpenID Connect provider: its configuration and keys, which are kept for a while, and ID tokens."""
+"""Requests to the OpenID Connect provider: its configuration and keys, which are cached, and ID tokens."""
 
 import asyncio
 import base64
@@ -41,10 +41,10 @@ class OidcProvider:
         self._configuration: tuple[float, Mapping[str, Any]] | None = None
         self._keys: tuple[float, KeySet] | None = None
         self._used_states: dict[str, float] = {}
-        # One request reads what the others wait for.
+        # One request reads, and the others wait for its result.
         self._reading = asyncio.Lock()
         self._failure: tuple[float, ProviderFailed] | None = None
-        """The last failure to read the configuration or the keys, and until when nobody tries again."""
+        """The last failure to read the configuration or the keys, and the time before which no request tries again."""
 
     async def make_authorization_url(self, state: str, nonce: str, challenge: str) -> str:
         """Return the page of the provider on which the person signs in. Raises `ProviderFailed`.
@@ -67,12 +67,13 @@ class OidcProvider:
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{query}"
 
     def use_state(self, state: str, seconds: float) -> bool:
-        """Use up the state of a sign-in that can go on for so many seconds. False: it was used before.
+        """Mark the state of a sign-in, which is valid for this number of seconds, as used. Return False if it was used
+        before.
 
-        Without it, one cookie would let a stranger send any number of codes to the provider.
+        Otherwise, a stranger with one cookie could make Pharos send any number of codes to the provider.
         """
         now = self._monotonic()
-        # The oldest come first.
+        # The oldest states come first.
         while self._used_states and next(iter(self._used_states.values())) < now:
             del self._used_states[next(iter(self._used_states))]
         if state in self._used_states:
@@ -86,14 +87,14 @@ class OidcProvider:
         try:
             return self._verify(token, await self._read_keys(), nonce)
         except BadIdToken:
-            # The provider may have changed its keys meanwhile; it is not asked again at once.
+            # The provider may have changed its keys meanwhile. Do not read them again at once.
             if self._keys is None or self._keys[0] + _SHORTEST_KEPT_SECONDS > self._monotonic():
                 raise
             self._keys = None
             return self._verify(token, await self._read_keys(), nonce)
 
     def _verify(self, token: str, keys: "KeySet", nonce: str) -> OidcPerson:
-        # Imported here and below: most installations have no provider.
+        # Imported here and below because most installations have no provider.
         from control_api.oidc.id_token import verify_id_token
 
         return verify_id_token(
@@ -119,7 +120,7 @@ class OidcProvider:
         if isinstance(methods, list) and "client_secret_basic" not in methods:
             form |= {"client_id": client, "client_secret": secret}
         else:
-            # RFC 6749, 2.3.1: both are form-encoded first.
+            # RFC 6749, 2.3.1: both values are form-encoded first.
             pair = f"{quote(client, safe='')}:{quote(secret, safe='')}"
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         endpoint = _url_of(configuration, "token_endpoint")
@@ -137,7 +138,7 @@ class OidcProvider:
                 found = await self._request("GET", url)
                 if found.get("issuer") != self.settings.issuer:
                     raise ProviderFailed(
-                        f"its configuration is of the issuer {str(found.get('issuer'))[:200]}"
+                        f"its configuration belongs to the issuer {str(found.get('issuer'))[:200]}"
                     )
                 self._configuration = now, found
             return self._configuration[1]
@@ -160,8 +161,8 @@ class OidcProvider:
 
     @asynccontextmanager
     async def _reading_at_once(self) -> AsyncIterator[None]:
-        """Let one read run at a time, and fail at once for 5 s after a failure: while the provider is away, sign-ins
-        would wait 10 s each and send it a request each. Raises `ProviderFailed`."""
+        """Run one read at a time, and fail at once for 5 s after a failure. Otherwise each sign-in would wait 10 s and
+        send a request while the provider is unreachable. Raises `ProviderFailed`."""
         async with self._reading:
             if self._failure is not None and self._monotonic() < self._failure[0]:
                 raise ProviderFailed(str(self._failure[1]))
@@ -174,9 +175,10 @@ class OidcProvider:
     async def _request(
         self, method: str, url: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> Mapping[str, Any]:
-        """Return the JSON object that the provider answers: within 10 s, at most 64 KiB, without redirects."""
+        """Return the JSON object in the provider's response: within 10 s, at most 64 KiB, without redirects."""
         try:
-            # Opened for each request: people sign in rarely, and an idle installation keeps nothing.
+            # Open a client for each request: people sign in rarely, and an idle installation should keep no
+            # connections.
             async with open_outbound_http(allow_private=self.settings.allow_private) as http:
                 reply = await http.request(method, url, body, headers or {}, seconds=_SECONDS)
         except DeliveryFailed as error:
@@ -187,7 +189,7 @@ class OidcProvider:
             return msgspec.json.decode(reply.body, type=dict[str, Any])
         except msgspec.DecodeError:
             raise ProviderFailed(
-                f"{reply.host} has answered no JSON object within {_MAX_BYTES} bytes"
+                f"{reply.host} has not answered with a JSON object within {_MAX_BYTES} bytes"
             ) from None
 
 

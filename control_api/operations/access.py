@@ -1,4 +1,4 @@
-"""Who calls an operation, and the object that its path names.
+"""The caller of an operation, and the object that its path names.
 
 An operation declares both with one parameter, whose dependency checks in this order: token, scope, object, right.
 
@@ -55,18 +55,19 @@ FindInAccount = Callable[[AsyncSession, Caller, str], Awaitable[T]]
 
 @dataclass(slots=True)
 class At(Generic[T]):
-    """A request of an operation: its caller, and the object at which it is directed."""
+    """A request of an operation: its caller and its object."""
 
     request: Request
     session: AsyncSession
     caller: Caller
     found: T
-    """The object that the path names; for a path that names none, the account."""
+    """The object that the path names, or the account if the path names no object."""
     now: datetime
     find_again: "Callable[[Request, AsyncSession], Awaitable[At[T]]]"
-    """Authenticates the caller, and finds the object, as at the beginning of the request."""
+    """Authenticates the caller and finds the object again, as at the beginning of the request."""
     changed_keys: ChangedKeys = field(default_factory=ChangedKeys)
-    """What the edges learn after the commit. If they cannot be informed, the response has a `warning`."""
+    """The keys to publish to the edges after the commit. If the edges cannot be informed, the response has a
+    `warning`."""
 
     @property
     def account(self) -> Account:
@@ -74,7 +75,7 @@ class At(Generic[T]):
 
     @property
     def actor(self) -> Actor:
-        """The caller, as audit entries name it."""
+        """The caller as an actor for audit entries."""
         return actor_of(self.request, self.caller)
 
     @property
@@ -94,7 +95,7 @@ class At(Generic[T]):
         return store
 
     def make_reader_check(self) -> ReaderCheck:
-        """Return the checks of a stream that answers this request."""
+        """Return the checks of the stream that is the response to this request."""
 
         async def find_caller(request: Request, session: AsyncSession) -> Caller:
             return (await self.find_again(request, session)).caller
@@ -106,7 +107,7 @@ class At(Generic[T]):
         return Cursors(self.request.app.state.cursor_key, self.account.public_id, name)
 
     def number(self, parameter: str) -> int | None:
-        """Return the number in the path, or None if the parameter is no number that a row can have."""
+        """Return the number in the path, or None if the parameter cannot be the number of a row."""
         return parse_number(self.request.path_params[parameter])
 
     def text(self, parameter: str) -> str:
@@ -126,11 +127,11 @@ class At(Generic[T]):
         self.changed_keys.add(ChangedKeys(names=[(environment_id, name) for name in names]))
 
     def revoke_after_commit(self, digests: Sequence[bytes]) -> None:
-        """Revoke these keys at the edges, which accept none of them 5 s after the commit."""
+        """Revoke these keys after the commit. The edges accept none of them 5 s later."""
         self.changed_keys.add(ChangedKeys(revoked=[*digests]))
 
     async def publish_changes(self) -> None:
-        """Inform the edges of the keys that were changed. Raises `StorageUnavailable` and what the database raises."""
+        """Inform the edges of the keys that were changed. Raises `StorageUnavailable` and the database's errors."""
         if self.changed_keys:
             sessions = self.request.app.state.sessions
             await publish_changes(sessions, self.directory, self.changed_keys, self.now)
@@ -140,7 +141,7 @@ class At(Generic[T]):
         await end_transaction(self.session)
 
     async def check_again(self) -> None:
-        """Check token, scope, object and right again, after something slow.
+        """Check token, scope, object and right again after a slow operation.
 
         A body may take 30 s, in which the caller may have been removed or demoted, or the token revoked.
         """
@@ -148,14 +149,15 @@ class At(Generic[T]):
         self.caller, self.found, self.now = present.caller, present.found, present.now
 
     async def read_body(self, read: Callable[[Request], Awaitable[B]]) -> B:
-        """Return what `read` makes of the body, with no open transaction while it arrives."""
+        """Return the result of `read` for the body, without an open transaction while the body arrives."""
         await self.end_transaction()
         return await read(self.request)
 
     async def lock_rights(self) -> None:
         """Lock the account with its people and roles until the end of the transaction, and check the caller again.
 
-        For a change that gives somebody access: nobody takes the caller's right between this check and the commit.
+        Call this for a change that gives somebody access: the caller cannot lose the right between this check and the
+        commit.
         """
         await lock_account_row(self.session, self.account)
         await self.check_again()
@@ -235,7 +237,7 @@ def _yield_at(
 def at_session(*, ends: bool = False) -> Any:
     """Return the dependency that yields `At` the session of the request: 401 without one, 403 for an API token.
 
-    `ends`: the operation ends the session. The response removes its cookie, also a refusal.
+    `ends`: the operation ends the session. The response removes its cookie, even if the request is refused.
     """
 
     async def find_at(request: Request, session: AsyncSession) -> At[SignInSession]:
@@ -260,7 +262,7 @@ class WithoutToken:
     request: Request
     session: AsyncSession
     actor: Actor
-    """Where the request came from, as audit entries name it."""
+    """The address of the request, as an actor for audit entries."""
     now: datetime
 
 
@@ -279,7 +281,7 @@ def sign_in_page() -> Any:
 
     async def read(request: Request, session: Session) -> WithoutToken:
         refuse_other_sites(request)
-        # A session is recorded, also on a full disk: the person may be about to free space.
+        # Release the reserve of a full disk, so that the session can be recorded: the person may want to free space.
         await asyncio.to_thread(make_space_on_full_disk, request.app.state.storage_access.data_folder)
         return WithoutToken(request, session, unknown_actor(request), datetime.now(UTC))
 

@@ -24,10 +24,10 @@ _IS_ITEM = re.compile(r"\[\d+\]").fullmatch
 
 
 def json_body(model: type[S], *, max_bytes: int = _MAX_BYTES, is_optional: bool = False) -> Any:
-    """Return the dependency that yields the body as `model`. Declare it after the access: that one is checked first.
+    """Return the dependency that yields the body as `model`. Declare it after the access, which must be checked first.
 
     Unknown members are ignored. `null` is the same as absent, except for a field whose type includes None. 422 lists
-    every invalid field; 413 and 408 bound the size and the time. Without a body, an optional one is `model()`.
+    every invalid field; 413 and 408 limit the size and the time. Without a body, an optional body is `model()`.
     """
 
     async def read(request: Request, session: Session) -> S:
@@ -105,7 +105,7 @@ def _field_error(field: msgspec.structs.FieldInfo, error: Exception) -> FieldErr
     if _IS_ITEM(path.rstrip("`")) and (rule := describe_item_rule(field.type)):
         return FieldError(name, rule)
     if name != field.encode_name:
-        # A fault within the field: name it, and say what the decoder says.
+        # The fault is within the field: add the decoder's message.
         return FieldError(name, message[:1].lower() + message[1:])
     return FieldError(name, describe_rule(field.type))
 

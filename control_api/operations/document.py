@@ -1,4 +1,4 @@
-"""The part of the OpenAPI document that describes the typed operations, made from their types and docstrings."""
+"""Builds the part of the OpenAPI document that describes the typed operations from their types and docstrings."""
 
 import inspect
 import re
@@ -25,9 +25,9 @@ from pipeline_contracts.errors import (
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
 _REF_TEMPLATE = "#/components/schemas/{name}"
-# References that msgspec makes. Others are written by hand and name a schema of the YAML files.
+# The prefix of references that msgspec generates. Other references are written by hand and name a schema in YAML.
 _MADE = "#/made/"
-# Suffix of the classes of response documents, which the names of schemas do without.
+# A suffix of classes of response documents, which is removed from the names of schemas.
 _SUFFIX = "Document"
 
 _PATH_PARAMETERS: Mapping[str, tuple[str, str]] = {
@@ -48,7 +48,7 @@ _PATH_PARAMETERS: Mapping[str, tuple[str, str]] = {
 }
 """Type and description of the parameters in paths; others are integers with the name of their object."""
 
-# By type first: members of both enumerations are numbers, and equal if these are.
+# The type is part of the key: members of both enumerations are numbers and would be equal.
 _RIGHTS: Mapping[type[IntEnum], Mapping[IntEnum, str]] = {
     Right: {
         Right.READ: "Needs a role in the project.",
@@ -101,7 +101,7 @@ class _Schemas:
         return schema
 
     def envelope(self, answer: Any) -> dict[str, Any]:
-        """Return the schema of an answer: a component, so that generated clients have a name for it."""
+        """Return the schema of a response body. It is a component, so that generated clients have a name for it."""
         document = self.of(_document_of(answer))
         properties: dict[str, Any] = {"data": document}
         required = ["data"]
@@ -124,7 +124,7 @@ class _Schemas:
 
 
 def _document_of(answer: Any) -> Any:
-    """Return the type of a document, of a list of documents, or of a page of them."""
+    """Return the response type of a document, of a list of documents, or of a page of documents."""
     if typing.get_origin(answer) in (PageOf, list):
         (document,) = typing.get_args(answer)
         return document
@@ -211,7 +211,7 @@ def _describe_parameters(operation: Operation, schemas: _Schemas) -> list[dict[s
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a parameter: text that is there is never null."""
+    """Return the schema of a parameter without null, because a given parameter is never null."""
     options = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     if not options:
         return schema

@@ -1,4 +1,4 @@
-"""What a field of a body or a query must be, in words, from its type."""
+"""Describes the rule of a field of a body or a query in words, from its type."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from msgspec import inspect
 def describe_rule(type_: Any) -> str:
     """Return the rule of a field, such as "must be a whole number from 1 to 20".
 
-    A type whose constraints do not say it all has the rule in `Meta(extra={"rule": "must be …"})`.
+    A type whose constraints do not express the whole rule has it in `Meta(extra={"rule": "must be …"})`.
     """
     return _describe(inspect.type_info(type_))
 
@@ -25,7 +25,7 @@ def describe_item_rule(type_: Any) -> str | None:
 
 
 def allows_null(type_: Any) -> bool:
-    """Return True if the field may be `null`, which then differs from leaving it out."""
+    """Return True if the field may be `null`, and null differs from leaving the field out."""
     info = _unwrap(inspect.type_info(type_))
     return isinstance(info, inspect.UnionType) and info.includes_none
 

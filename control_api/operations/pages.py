@@ -1,4 +1,4 @@
-"""Pages of lists: `limit` and `cursor`, and the `next_cursor` of the answer."""
+"""Pages of lists: `limit` and `cursor`, and the `next_cursor` of the response."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,20 +17,21 @@ D = TypeVar("D")
 class PageQuery(msgspec.Struct, kw_only=True):
     """The parameters of a paged list; lists with filters extend it."""
 
-    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="How many items a page has at most.")] = (
-        DEFAULT_LIMIT
-    )
+    limit: Annotated[
+        int, Meta(ge=1, le=MAX_LIMIT, description="The largest number of items of the page.")
+    ] = DEFAULT_LIMIT
     cursor: Annotated[
         str | None,
         Meta(
-            description="`next_cursor` of the page before, as it came; an altered one, or one of another list, is 422."
+            description="The unchanged `next_cursor` of the page before. 422 for an altered cursor, "
+            "or one of another list."
         ),
     ] = None
 
 
 @dataclass(frozen=True, slots=True)
 class PageOf(Generic[D]):
-    """One page of documents: the answer of a paged list."""
+    """One page of documents: the response of a paged list."""
 
     items: Sequence[D]
     next_cursor: str | None
@@ -49,9 +50,9 @@ class Pages:
 
 
 def read_pages(at: At[Any], query: PageQuery, name: str) -> Pages:
-    """Return the page that a query asks for, of the list `name`. Raises `InvalidInput` for a cursor of another list.
+    """Return the requested page of the list `name`. Raises `InvalidInput` for a cursor of another list.
 
-    Rows are ordered by descending ID: `page.before` is the ID that the page begins below.
+    Rows are ordered by descending ID: the page begins with the first ID below `page.before`.
     """
     cursors = at.cursors(name)
     before = None
@@ -68,7 +69,7 @@ class SortedPages:
 
     limit: int
     after: str | None
-    """The sort key that the page begins after; None: the first page."""
+    """The sort key after which the page begins; None for the first page."""
     _cursors: Cursors
 
     def answer(self, documents: Sequence[D], last_key: str | None) -> PageOf[D]:
@@ -77,7 +78,7 @@ class SortedPages:
 
 
 def read_sorted_pages(at: At[Any], query: PageQuery, name: str) -> SortedPages:
-    """Return the page that a query asks for, of the list `name`, which is ordered by a sort key instead of the ID.
+    """Return the requested page of the list `name`, which is ordered by a sort key instead of the ID.
 
     Raises `InvalidInput` for a cursor of another list.
     """
@@ -92,6 +93,6 @@ def read_sorted_pages(at: At[Any], query: PageQuery, name: str) -> SortedPages:
 
 def _unknown_cursor() -> InvalidInput:
     return InvalidInput(
-        "Correct the query parameters below and send the request again.",
-        errors=[FieldError("cursor", "is none of this list; begin again without it")],
+        "Fix the query parameters listed below and send the request again.",
+        errors=[FieldError("cursor", "does not belong to this list; begin again without a cursor")],
     )

@@ -12,7 +12,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 QUERY_ATTRIBUTE = "pharos_query"
 """The attribute of a dependency that holds the struct of the query."""
-_DETAIL = "Correct the query parameters below and send the request again."
+_DETAIL = "Fix the query parameters listed below and send the request again."
 
 
 class NoQuery(msgspec.Struct):
@@ -50,17 +50,17 @@ def read_query(model: type[S], request: Request) -> S:
             errors.append(FieldError(field.encode_name, "must not contain the character NUL"))
         else:
             try:
-                # Otherwise msgspec takes a number for a time, as seconds since 1970.
+                # Otherwise msgspec would read a number as a time, in seconds since 1970.
                 value = msgspec.convert(texts[0], field.type, strict=is_time(field.type))
             except msgspec.ValidationError:
                 value = None
-            # The text `null` is no value either, unless the parameter is a string.
+            # The text `null` is not a value either, unless the parameter is a string.
             if value is None:
                 rule = describe_rule(field.type).removesuffix(" or null")
                 errors.append(FieldError(field.encode_name, rule))
             else:
                 values[field.name] = value
-    errors += [FieldError(name, "is no parameter of this operation") for name in given]
+    errors += [FieldError(name, "is not a parameter of this operation") for name in given]
     if errors:
         raise InvalidInput(_DETAIL, errors=errors)
     return model(**values)

@@ -1,4 +1,4 @@
-"""Checks again and again that the reader of an open stream may still read it."""
+"""Checks repeatedly that the reader of an open stream may still read it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,17 +14,18 @@ from control_domain.database.engine import Sessions
 from pipeline_contracts.errors import Problem
 
 CHECK_SECONDS = 15.0
-"""How long a reader reads on at most after the token, the session or the right has ended."""
+"""How long, at most, a reader can continue to read after the token, the session or the right has ended."""
 
 FindCaller = Callable[[Request, AsyncSession], Awaitable[Caller]]
-"""Authenticates the caller of the request, and finds what is read. Raises a `Problem` if the caller may not read it."""
+"""Authenticates the caller of the request, and finds the object that the stream reads. Raises a `Problem` if the
+caller may not read it."""
 
 
 class ReaderCheck:
-    """The checks of one stream, whose request was let in at its beginning."""
+    """The checks of one stream. Its request was authorized when the stream began."""
 
     def __init__(self, request: Request, account_id: int, find_caller: FindCaller) -> None:
-        # The headers of the response are sent by then: a new secret would not reach the browser.
+        # The response's headers have been sent by then, so the browser would not receive a new secret.
         keep_credential(request)
         self._request = request
         self._account_id = account_id
@@ -37,8 +38,8 @@ class ReaderCheck:
         return asyncio.get_running_loop().time() >= self.due_at
 
     async def may_read(self) -> bool:
-        """Check the caller if that is due. Return False if the stream has to end; its reader gets the reason when it
-        connects again."""
+        """Check the caller if a check is due. Return False if the stream must end; the reader gets the reason when it
+        reconnects."""
         if not self.is_due:
             return True
         self.due_at = asyncio.get_running_loop().time() + CHECK_SECONDS

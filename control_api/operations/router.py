@@ -1,5 +1,5 @@
-"""Routes of typed operations. A route reads its inputs through dependencies and returns a document; this layer adds the
-envelope, `ETag`, `Idempotency-Key` and what the OpenAPI document says about the operation."""
+"""Routes of typed operations. A route reads its inputs through dependencies and returns a document; this layer adds
+the envelope, `ETag`, `Idempotency-Key` and the operation's entry in the OpenAPI document."""
 
 import hmac
 import inspect
@@ -32,12 +32,13 @@ H = TypeVar("H", bound=Callable[..., Awaitable[Any]])
 _CONVERTER = re.compile(r":\w+}")
 
 SettingsOf = Callable[[Any], Mapping[str, Any]]
-"""Returns the part of a response document that `ETag` and `If-Match` are about."""
+"""Returns the part of a response document that `ETag` and `If-Match` identify."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted(Generic[D]):
-    """The answer 202 of a change that waits for a second person, where the same change is done at once elsewhere.
+    """The response 202 of a change that waits for a second person. In other environments, the same change is made at
+    once.
 
     Such a handler returns `SomeDocument | Accepted[OtherDocument]`.
     """
@@ -47,7 +48,7 @@ class Accepted(Generic[D]):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation, as the OpenAPI document and the generated tests see it."""
+    """One operation, as used by the OpenAPI document and the generated tests."""
 
     method: str
     path: str
@@ -55,7 +56,7 @@ class Operation:
     tag: str
     handler: Callable[..., Any]
     access: Access | None
-    """None: the operation needs no API token."""
+    """None if the operation needs no API token."""
     body: type[msgspec.Struct] | None
     is_body_optional: bool
     query: type[msgspec.Struct]
@@ -63,14 +64,14 @@ class Operation:
     """The type that the handler returns: a document, a list of documents, or `PageOf` documents."""
     status: int
     problems: Sequence[type[Problem]]
-    """What it raises beside the problems of every operation."""
+    """The problems that it raises in addition to those of every operation."""
     has_etag: bool
     checks_if_match: bool
-    """False: `If-Match` is refused, because the object has no `ETag`."""
+    """False if `If-Match` is refused because the object has no `ETag`."""
     streams: bool
     """True if the operation also answers `text/event-stream`."""
     accepted: Any = None
-    """The type of the document of a 202 beside `answer`; None: there is none."""
+    """The type of the document of a 202, in addition to `answer`; None without a 202."""
     takes_idempotency_key: bool = False
 
     @property
@@ -95,7 +96,7 @@ class OperationRouter:
         streams: bool = False,
         answer: Any = None,
     ) -> Callable[[H], H]:
-        """Register a read. A handler that returns a `Response` names its document in `answer`."""
+        """Register a read. If the handler returns a `Response`, `answer` is the type of its document."""
         return self._register("GET", path, 200, problems, etag=etag, streams=streams, answer=answer)
 
     def post(
@@ -108,9 +109,9 @@ class OperationRouter:
         secret: bool = False,
         idempotency: bool = True,
     ) -> Callable[[H], H]:
-        """Register an operation that `Idempotency-Key` protects, unless it needs no API token. `secret`: its answer has
-        one, and is stored sealed. `idempotency` False: the handler commits more than once, and a repeated request is
-        refused by itself."""
+        """Register an operation that `Idempotency-Key` protects, unless it needs no API token. `secret`: its response
+        contains a secret and is stored sealed. `idempotency` False: the handler commits more than once, and refuses a
+        repeated request itself."""
         return self._register(
             "POST", path, status, problems, etag=etag, secret=secret, idempotency=idempotency
         )
@@ -198,7 +199,7 @@ class OperationRouter:
 
 
 def _split_answer(answer: Any) -> tuple[Any, Any]:
-    """Return the document of an annotation, and that of its `Accepted`; None without one."""
+    """Return the document type of an annotation, and the document type of its `Accepted`, None without one."""
     accepted = [each for each in get_args(answer) if get_origin(each) is Accepted]
     if not accepted:
         return answer, None
@@ -223,7 +224,7 @@ def _read_parameters(
 def _make_endpoint(
     operation: Operation, etag: SettingsOf | None, *, is_secret: bool, checks_query: bool
 ) -> Callable[..., Awaitable[Response]]:
-    """Return what FastAPI calls: it takes the handler's dependencies and the request."""
+    """Return the function that FastAPI calls. It takes the handler's dependencies and the request."""
     handler, status = operation.handler, operation.status
 
     async def endpoint(request: Request, **inputs: Any) -> Response:
@@ -260,7 +261,7 @@ def _make_endpoint(
         response = await respond_idempotently(
             request,
             at.session,
-            # Another token of the person must not get a secret of this one again: it may have fewer scopes.
+            # Another token of the person must not get the stored secret, because that token may have fewer scopes.
             f"{at.caller.key} {at.caller.credential}" if is_secret else at.caller.key,
             _body_digest(request),
             make,
@@ -300,7 +301,7 @@ async def _finish(at: At[Any] | None, response: Response, headers: Mapping[str, 
     try:
         await at.publish_changes()
     except (StorageUnavailable, SQLAlchemyError) as error:
-        # It is committed: no failure may be answered as one of the request.
+        # The change is committed, so no failure may be reported as a failure of the request.
         logger.warning("the edges could not be informed: %s", type(error).__name__)
         cause = str(error) if isinstance(error, StorageUnavailable) else "The database does not answer now."
         document = {**orjson.loads(response.body), "warning": describe_uninformed_edges(cause)}

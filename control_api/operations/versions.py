@@ -26,16 +26,17 @@ def check_if_match(request: Request, settings: Mapping[str, Any]) -> None:
     # Weak tags never match (RFC 9110, 13.1.1).
     if etag not in tags:
         raise PreconditionFailed(
-            "Somebody has changed it since you read it. Read it again, and repeat the change with the new ETag.",
+            "The settings have changed since you read them. Read them again, and repeat the change with the new ETag.",
             headers={"ETag": etag},
         )
 
 
 def refuse_if_match(request: Request) -> None:
-    """Raise `PreconditionFailed` if the request has an `If-Match` that names a version: its object has none."""
+    """Raise `PreconditionFailed` if the request has an `If-Match` that names a version, because its object has no
+    version."""
     if _read_tags(request) is not None:
         raise PreconditionFailed(
-            "Nothing was done: what this operation is about has no ETag, so none can match. Leave If-Match out."
+            "Nothing was done: the object of this operation has no ETag, so none can match. Remove the header If-Match."
         )
 
 

@@ -1,1 +1,1 @@
-"""Merges what needs attention from all sources into one list."""
+"""Merges the items that need attention from all sources into one list."""

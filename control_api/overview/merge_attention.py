@@ -1,4 +1,4 @@
-"""One list of what needs attention: the worst first, and each thing once."""
+"""One list of the items that need attention: the worst first, and each problem once."""
 
 import json
 from collections.abc import Mapping
@@ -27,11 +27,13 @@ _MAX_ITEMS = 60
 
 
 class AttentionTotals(TypedDict):
-    """How many there are of each, in all. Null: the token lacks the scope to read them."""
+    """The total number of items of each kind. Null if the token lacks the scope to read them."""
 
     incidents: int | None
     failed_deployments: int | None
-    waiting: Annotated[int | None, Meta(description="Deployments and changes of variables.")]
+    waiting: Annotated[
+        int | None, Meta(description="Deployments and changes of variables that wait for approval.")
+    ]
     failed_configuration_runs: int | None
     heartbeats: int | None
     queues: int | None
@@ -40,11 +42,13 @@ class AttentionTotals(TypedDict):
 
 
 class Attention(TypedDict):
-    """What needs attention now."""
+    """The items that need attention now."""
 
     items: Annotated[
         list[AttentionItem],
-        Meta(description="Up to 60, of each kind up to 20: the most severe first, then the newest."),
+        Meta(
+            description="Up to 60 items, and up to 20 of each kind: the most severe first, then the newest."
+        ),
     ]
     totals: AttentionTotals
 
@@ -79,8 +83,8 @@ def _describe_incident(found: FoundIncident) -> Found:
 
 
 def merge_attention(sections: Mapping[str, Section]) -> Attention:
-    """Return all items in one list. What an open incident is about is left out beside the incident; but of what waits
-    for approval, the incident is left out: people decide on the deployment."""
+    """Return all items in one list. If an item has an open incident, only the incident is listed. But for a pending
+    approval, only the approval is listed, because that is where people decide."""
     of_waiting = _subjects(sections, "waiting")
     of_incidents = _subjects(sections, "incidents") - of_waiting
     items = [

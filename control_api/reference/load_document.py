@@ -32,7 +32,7 @@ PARTS = (
 """The files, in the order of the document and of the page."""
 
 _SIGN_IN = ("apiToken", "session")
-"""The schemes that are accepted wherever an operation requires a scope."""
+"""The security schemes that operations with a scope accept."""
 _FOLDER = Path(__file__).parent
 # libyaml is ten times as fast, but not available on every platform.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -50,14 +50,14 @@ def load_document() -> dict[str, Any]:
         _merge(document, yaml.load(text, _Loader), name)
     generated = describe_operations(operation for router in ROUTERS for operation in router.operations)
     schemas = generated["components"]["schemas"]
-    # A schema of a documented operation is written by hand; its generated twin is left out.
+    # A schema that is written by hand replaces the generated schema of the same name.
     for name in schemas.keys() & document["components"]["schemas"].keys():
         del schemas[name]
     _merge(document, generated, "operations")
     for path in document["paths"].values():
         for operation in path.values():
             if isinstance(operation, dict) and (scope := operation.get("x-required-scope")):
-                # Scopes are those of tokens: a session has all.
+                # Only tokens have scopes: a session may do everything.
                 operation["security"] = [{scheme: [scope]} for scheme in _SIGN_IN]
     token = document["components"]["securitySchemes"]["apiToken"]
     token["description"] = token["description"].replace(

@@ -22,7 +22,7 @@ _DIGEST_CHARACTERS = 20
 REVALIDATE = "no-cache"
 """`Cache-Control` for files that browsers revalidate each time: 304 while the file is unchanged."""
 
-# Styles and scripts are files of this origin. `data:` allows the small images in Swagger UI's style sheet.
+# Styles and scripts are loaded from this origin. `data:` allows the small images in Swagger UI's style sheet.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -15,8 +15,8 @@ from pipeline_contracts.git_refs import LONGEST_REF, is_ref
 _MAX_NOTE_CHARACTERS = 500
 # A dotenv text of 256 KiB in which JSON writes each character as \u00XX.
 _MAX_VARIABLES_BYTES = 6 * 256 * 1024 + 1024
-# The longest document, of characters beyond U+FFFF, which JSON writes as two of \uXXXX. With the margin, a document
-# that is slightly too long is refused as a document, with its rule, and not as a body.
+# The longest document, if all characters are beyond U+FFFF, which JSON writes as two \uXXXX. With the margin, a
+# document that is slightly too long is refused as a document, with its rule, and not as a body.
 _MAX_DOCUMENT_BYTES = 12 * MAX_CHARACTERS + 64 * 1024
 
 
@@ -70,7 +70,7 @@ _WORKFLOW = _fields({"workflow": (str, "must be a string of YAML", True)})
 
 
 async def read_deploy(request: Request) -> tuple[bytes, str | None]:
-    """Return the raw body, for the idempotency key, and the `ref`; None: the default branch. The body is optional.
+    """Return the raw body, for the idempotency key, and the `ref`, None for the default branch. The body is optional.
     Raises `InvalidInput`, like all functions of this module."""
     if not await _has_body(request):
         return b"", None

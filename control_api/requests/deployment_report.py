@@ -45,7 +45,7 @@ _SHA = re.compile(r"[0-9a-fA-F]{7,64}")
 
 def read_report(body: bytes) -> DeploymentReport:
     """Return the report in the body. Raises `InvalidInput` that lists every invalid field."""
-    # A note may be a commit message that was truncated in the middle of an emoji.
+    # A note may be a commit message that was truncated within an emoji, which leaves half a surrogate pair.
     body = replace_lone_surrogates(body)
     return DeploymentReport(**_fields.read(replace_leap_second(body, "deployed_at") or body, _is_storable))
 

@@ -24,14 +24,14 @@ async def read_json_body(request: Request, max_bytes: int = _MAX_BYTES) -> bytes
     """Return the bytes of a JSON body.
 
     Raises `UnsupportedMediaType` unless the content type is JSON, `PayloadTooLarge` at the first byte over the limit,
-    `RequestTimeout` if the body does not arrive within 30 s, and `InvalidInput` if an object has a key twice.
-    What `check_after_body` was given runs as soon as the body is there.
+    `RequestTimeout` if the body does not arrive within 30 s, and `InvalidInput` if an object has a key twice. The
+    check of `check_after_body` runs as soon as the body has arrived.
     """
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != "application/json":
         raise UnsupportedMediaType("The body must be application/json.")
     if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-        raise UnsupportedMediaType("This operation takes no Content-Encoding.")
+        raise UnsupportedMediaType("This operation does not support Content-Encoding.")
     body = await read_bytes(request, max_bytes)
     if (check := getattr(request.state, "check_after_body", None)) is not None:
         await check()
@@ -74,7 +74,7 @@ def _too_large(max_bytes: int) -> PayloadTooLarge:
 
 
 class JsonFields:
-    """The fields of one operation's JSON object: for each its type, the rule in words, and whether it is required.
+    """The fields of one operation's JSON object: the type of each, the rule in words, and whether it is required.
     `null` is the same as absent; unknown fields are ignored."""
 
     def __init__(self, fields: Mapping[str, tuple[Any, str, bool]], error_detail: str) -> None:

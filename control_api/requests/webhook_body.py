@@ -31,7 +31,7 @@ async def read_delivery(request: Request, reading: BodyReading) -> bytes:
         if reading.was_aborted:
             raise aborted_error() from error
         raise RequestTimeout(
-            f"The body did not arrive within {_READ_TIMEOUT_SECONDS:g} s, or brought less than {_WINDOW_BYTES} bytes "
+            f"The body did not arrive within {_READ_TIMEOUT_SECONDS:g} s, or sent less than {_WINDOW_BYTES} bytes "
             f"in {_WINDOW_SECONDS:g} s."
         ) from error
 

@@ -14,13 +14,13 @@ router = APIRouter(prefix="/api", tags=["Account"])
 
 @router.get("/v1/account", response_model=None)
 async def read_account(caller: Annotated[Caller, Depends(signed_in("account:read"))]) -> Response:
-    """The account that the token belongs to."""
+    """Return the account that the token belongs to."""
     return json_response({"data": summarize_account(caller.account)})
 
 
 @router.get("/v1/me", response_model=None)
 async def read_me(caller: Annotated[Caller, Depends(signed_in("deploy:read"))]) -> Response:
-    """The person who owns the token, and the organization with its plan."""
+    """Return the person who owns the token, and the organization with its plan."""
     account = caller.account
     limits = {"ingest_events_per_second": account.ingest_rate, "ingest_burst": account.ingest_burst}
     organization = {**summarize_account(account), "plan": {"name": account.plan, "limits": limits}}

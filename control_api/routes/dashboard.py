@@ -14,7 +14,7 @@ from web_dashboard.page_paths import PAGE_SEGMENTS
 
 router = APIRouter(include_in_schema=False)
 
-# Nothing inline and nothing from other hosts. Scripts set styles through properties, which the policy allows.
+# Allow nothing inline and nothing from other hosts. The policy allows scripts to set styles through properties.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -25,16 +25,16 @@ _HEADERS = {
     "Content-Security-Policy": _POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=()",
-    # The page of an incident is linked from e-mails, and its address must not reach other hosts.
+    # E-mails link to the page of an incident, whose address must not reach other hosts.
     "Referrer-Policy": "same-origin",
-    # Also of reports that are shared by a link.
+    # This includes reports that are shared by a link.
     "X-Robots-Tag": "noindex",
 }
 
 
 # Not coroutines: FastAPI runs these in threads, because they read files.
 def read_dashboard(request: Request) -> Response:
-    """The document of every page: its script decides by the address what it shows."""
+    """Return the document of every page. Its script chooses the content by the address."""
     return file_response(request, _page(), {**_HEADERS, "Cache-Control": REVALIDATE})
 
 
@@ -44,7 +44,7 @@ for _path in ("/", *(f"/{segment}{rest}" for segment in PAGE_SEGMENTS for rest i
 
 @router.get("/assets/{name}")
 def read_asset_file(name: str, request: Request) -> Response:
-    """A script or style sheet of the pages."""
+    """Return a script or style sheet of the pages."""
     if name not in list_assets():
         raise NotFound(UNKNOWN_ADDRESS)
     return file_response(request, _asset(name), {**_HEADERS, "Cache-Control": _FOREVER})
@@ -52,7 +52,7 @@ def read_asset_file(name: str, request: Request) -> Response:
 
 @router.get("/icon.svg")
 def read_icon_file(request: Request) -> Response:
-    """The icon of the pages."""
+    """Return the icon of the pages."""
     return file_response(request, _icon(), {**_HEADERS, "Cache-Control": REVALIDATE})
 
 

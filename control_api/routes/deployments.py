@@ -35,7 +35,7 @@ _Deploy = Annotated[At[FoundDeployment], at(find_deployment_of_caller, "build", 
 
 @router.get("/v1/deployments", response_model=None)
 async def read_deployments(request: Request, caller: _Reader, session: Session) -> Response:
-    """A page of deployments, newest first."""
+    """Return a page of deployments, newest first."""
     cursors = Cursors(request.app.state.cursor_key, caller.account.public_id, "deployments")
     # There may be hundreds of thousands: without parameters the caller gets the first page.
     page = read_page(request.query_params.multi_items(), cursors) or Page(DEFAULT_LIMIT, None)
@@ -50,14 +50,14 @@ async def read_deployments(request: Request, caller: _Reader, session: Session) 
 
 @router.get("/v1/deployments/{build}", response_model=None)
 async def read_deployment(build: str, caller: _Reader, session: Session) -> Response:
-    """One deployment."""
+    """Return one deployment."""
     found, _ = await operations.find_deployment(session, caller, parse_number(build), Right.READ)
     return json_response({"data": describe_deployment(*found)})
 
 
 @router.get("/v1/deployments/{build}/log", response_model=None)
 async def read_log(build: str, request: Request, caller: _Reader, session: Session) -> Response:
-    """The last 1,000 lines of a deployment's log; as an event stream also new lines until the deployment is
+    """Return the last 1,000 lines of a deployment's log, or stream them and new lines until the deployment is
     finished."""
     (deployment, _), _ = await operations.find_deployment(session, caller, parse_number(build), Right.READ)
     if accepts_event_stream(request):

@@ -1,7 +1,7 @@
-"""`GET /incidents/{incident}` and its two forms. The signature in the address takes the place of a token: it names the
-recipient of the link, who has the rights of now.
+"""`GET /incidents/{incident}` and its two forms. The signature in the address replaces a token. It names the recipient
+of the link, whose present rights apply.
 
-A read changes nothing: programs that check the links of mails open them too.
+A GET request changes nothing, because programs that check links in mails open them too.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ _MAX_FIELDS = 10
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": POLICY,
-    # The address is a credential.
+    # The address is a credential, so it must not be cached or sent to other sites.
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "X-Robots-Tag": "noindex, nofollow",
@@ -51,7 +51,7 @@ _NOTICES = {
 
 
 class _NoSuchPage(Exception):
-    """The link does not work: status, title and text of the answer."""
+    """The link does not work. Has the status, title and text of the response."""
 
     def __init__(self, status: int, title: str, text: str) -> None:
         super().__init__(text)
@@ -60,7 +60,7 @@ class _NoSuchPage(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """A genuine link."""
+    """A link with a valid signature."""
 
     signature: str
     recipient: LinkRecipient
@@ -68,13 +68,13 @@ class _Link:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """What a link leads to."""
+    """The incident and recipient of a link."""
 
     link: _Link
     found: FoundIncident
     account: Account
     may_act: bool
-    """False: the recipient may only look at the incident."""
+    """False if the recipient may only read the incident."""
     now: datetime
 
 
@@ -105,7 +105,7 @@ async def _change(request: Request, session: AsyncSession, public_id: str, done:
     now = datetime.now(UTC)
     try:
         link = _check_signature(request, public_id, now)
-        # No transaction is open while the body arrives.
+        # End the transaction before the body arrives.
         form = _read_form(await read_bytes(request, _MAX_BODY_BYTES))
         opened = await _open(session, public_id, link, now)
     except _NoSuchPage as refusal:
@@ -115,7 +115,7 @@ async def _change(request: Request, session: AsyncSession, public_id: str, done:
     try:
         if not opened.may_act:
             raise DeployNotAllowed(
-                "Your role in the project allows you to see the incident, and not to change it."
+                "Your role in the project allows you to read the incident, but not to change it."
             )
         if incident.open_key is None:
             raise Conflict("The incident has ended already.")
@@ -126,7 +126,7 @@ async def _change(request: Request, session: AsyncSession, public_id: str, done:
     except (Conflict, DeployNotAllowed, InvalidInput) as problem:
         return await _show(session, opened, notice=_explain(problem), base="../", problem=problem)
     await end_transaction(session)
-    # The browser repeats a read when the page is reloaded, and not the change.
+    # Redirect, so that reloading the page repeats a GET request instead of the change.
     location = f"../{quote(public_id)}?s={quote(link.signature)}&done={done}"
     return Response(status_code=303, headers={**_HEADERS, "Location": location})
 
@@ -135,7 +135,7 @@ async def _silence(session: AsyncSession, opened: _Opened, form: Mapping[str, st
     seconds = form.get("seconds", "")
     lengths = {str(each): each for each in SILENCE_SECONDS}
     if seconds not in lengths:
-        raise InvalidInput("Choose for how long it is silenced.")
+        raise InvalidInput("Choose how long to silence it.")
     await silence_incident(
         session,
         opened.account,
@@ -143,7 +143,7 @@ async def _silence(session: AsyncSession, opened: _Opened, form: Mapping[str, st
         opened.now + timedelta(seconds=lengths[seconds]),
         form.get("reason", ""),
         group="group" in form,
-        # A link must not use up the silences of the account.
+        # Extend an existing silence, so that a link cannot use up the account's limit of silences.
         extends=True,
         actor=actor,
         now=opened.now,
@@ -151,7 +151,7 @@ async def _silence(session: AsyncSession, opened: _Opened, form: Mapping[str, st
 
 
 def _check_signature(request: Request, public_id: str, now: datetime) -> _Link:
-    """Return the link. Raises `_NoSuchPage` unless its signature is genuine."""
+    """Return the link. Raises `_NoSuchPage` unless its signature is valid."""
     links: IncidentLinks = request.app.state.incident_links
     signature = request.query_params.get("s", "")
     recipient = links.check(public_id, signature, now)
@@ -159,33 +159,33 @@ def _check_signature(request: Request, public_id: str, now: datetime) -> _Link:
         raise _NoSuchPage(
             403,
             "This link does not work",
-            "It is incomplete, or older than 30 days. Open the link of a newer message, or look at the incident with "
-            "the command pharos incidents.",
+            "It is incomplete, or older than 30 days. Open the link of a newer message, or run the "
+            "command pharos incidents.",
         )
     return _Link(signature, recipient)
 
 
 async def _open(session: AsyncSession, public_id: str, link: _Link, now: datetime) -> _Opened:
-    """Return what the link leads to. Raises `_NoSuchPage`."""
+    """Return the incident and recipient of the link. Raises `_NoSuchPage`."""
     linked = await find_linked_incident(session, public_id)
     if linked is None:
         raise _NoSuchPage(
-            404, "This incident is not stored any more", "Incidents are removed 90 days after their end."
+            404, "This incident is no longer stored", "Incidents are removed 90 days after their end."
         )
     found, account = linked
     right = await find_link_right(session, found.incident, link.recipient)
     if right is None:
         raise _NoSuchPage(
             403,
-            "This link does not work any more",
-            "Whom it was sent to has no access to the incident now: the channel was removed or turned off, or the "
-            "person has left the account or the project.",
+            "This link no longer works",
+            "Its recipient no longer has access to the incident: the channel was removed or turned "
+            "off, or the person has left the account or the project.",
         )
     return _Opened(link, found, account, right >= Right.DEPLOY, now)
 
 
 def _read_form(body: bytes) -> dict[str, str]:
-    """Return the first value of each field. Of a body that is no form, nothing."""
+    """Return the first value of each field, or nothing if the body is not a form."""
     text = body.decode("utf-8", "replace").replace("\0", "")
     try:
         fields = parse_qs(text, max_num_fields=_MAX_FIELDS)
@@ -195,7 +195,7 @@ def _read_form(body: bytes) -> dict[str, str]:
 
 
 def _actor(request: Request, recipient: LinkRecipient) -> Actor:
-    """Return the recipient of the link and where the request came from, as audit entries name them."""
+    """Return the recipient of the link and the address of the request as an actor for audit entries."""
     unknown = unknown_actor(request)
     link = "signed link" if recipient.channel_id is None else f"signed link of channel {recipient.channel_id}"
     return replace(unknown, source=f"{link}, {unknown.source}", person_id=recipient.person_id)

@@ -1,4 +1,4 @@
-"""Sign-in with an OpenID Connect provider: the way there, and back."""
+"""Sign-in with an OpenID Connect provider: the redirect to the provider, and the callback."""
 
 import asyncio
 import base64
@@ -43,14 +43,15 @@ _OWNER = "sign-in with OpenID Connect"
 
 @router.get("/v1/session/oidc", response_model=None)
 async def begin(request: Request, session: Session) -> RedirectResponse:
-    """Send the browser to the provider, and keep what its answer has to match in a sealed cookie.
+    """Redirect the browser to the provider, and store the values that its response must match in a sealed cookie.
 
-    Also the session that the browser has: its cookie is not sent on the way back, which another site begins.
+    The cookie also names the browser's session, because browsers do not send the session cookie with the callback,
+    which another site starts.
     """
     provider = _find_provider(request)
     if not is_at_public_address(request) and "here" not in request.query_params:
-        # The provider sends people back there, where a cookie of this address is not known. Once only: behind a proxy
-        # that changes `Host`, no request ever is at the public address.
+        # The provider sends people back to the public address, where a cookie of this address is not available. #
+        # Redirect only once: behind a proxy that changes `Host`, no request ever has the public address.
         query = urlencode({"next": _read_next(request.query_params.get("next", "/")), "here": 1})
         return RedirectResponse(f"{public_address(request)}/api/v1/session/oidc?{query}", 302)
     state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
@@ -72,14 +73,14 @@ async def begin(request: Request, session: Session) -> RedirectResponse:
     keys: SealingKeys = request.app.state.variable_keys
     sealed = keys.seal(kept, _OWNER)
     value = f"{sealed.key_id}.{base64.urlsafe_b64encode(sealed.data).decode()}"
-    # Lax: the provider's page leads back here.
+    # Lax, because the provider's page redirects back here.
     set_cookie(request, _COOKIE, value, _SECONDS, same_site="Lax")
     return RedirectResponse(url, 302)
 
 
 @router.get("/v1/session/oidc/callback", response_model=None)
 async def finish(request: Request, session: Session) -> RedirectResponse:
-    """Take the answer of the provider, and sign the person in."""
+    """Process the provider's callback, and sign the person in."""
     provider = _find_provider(request)
     kept = _read_kept(request)
     set_cookie(request, _COOKIE, "", 0, same_site="Lax")
@@ -87,11 +88,12 @@ async def finish(request: Request, session: Session) -> RedirectResponse:
     problem = _find_problem(request, provider, kept)
     if kept is None or problem is not None:
         return _back(problem or "oidc-expired")
-    # As for the other ways to sign in: a session is recorded, also on a full disk.
+    # Release the reserve of a full disk, as for other ways to sign in, so that the session can be recorded.
     await asyncio.to_thread(make_space_on_full_disk, request.app.state.storage_access.data_folder)
     limits = limits_of_address(read_origin(request).network)
     try:
-        # Each code is a request to the provider, with the secret of this installation.
+        # Limit the callbacks, because each code leads to a request to the provider with the secret of this
+        # installation.
         attempts = await count_attempt(session, limits, datetime.now(UTC))
     except TooManyRequests:
         await session.rollback()
@@ -124,7 +126,7 @@ async def finish(request: Request, session: Session) -> RedirectResponse:
 
 
 def _find_problem(request: Request, provider: OidcProvider, kept: dict[str, str] | None) -> str | None:
-    """Return why an answer of the provider cannot be used. Uses up its state."""
+    """Return why the provider's callback cannot be used, or None. Uses up its state."""
     query = request.query_params
     state = query.get("state", "")
     if kept is None:
@@ -143,7 +145,7 @@ def _find_problem(request: Request, provider: OidcProvider, kept: dict[str, str]
 
 
 async def _find_session(request: Request, session: AsyncSession) -> SessionCaller | None:
-    """Return the session that the browser has, if it lives."""
+    """Return the browser's session if it is live."""
     secret = read_session_cookie(request)
     if secret is None:
         return None
@@ -154,14 +156,14 @@ async def _find_session(request: Request, session: AsyncSession) -> SessionCalle
 
 
 async def _find_kept_session(session: AsyncSession, number: str, now: datetime) -> SignInSession | None:
-    """Return the session that the browser had when it went to the provider, if it still lives."""
-    # Account scope: the number is from a cookie that only this installation can seal.
+    """Return the session that the browser had before it went to the provider, if it is still live."""
+    # Account scope: the number comes from a cookie that only this installation can seal.
     found = await session.get(SignInSession, int(number)) if number else None
     return found if found is not None and is_live(found, now) else None
 
 
 def _find_provider(request: Request) -> OidcProvider:
-    """Raises `NotFound` where no provider is configured."""
+    """Return the provider. Raises `NotFound` if no provider is configured."""
     provider: OidcProvider | None = request.app.state.oidc
     if provider is None:
         raise NotFound(UNKNOWN_ADDRESS)
@@ -174,7 +176,7 @@ def _back(problem: str) -> RedirectResponse:
 
 
 def _read_next(path: str) -> str:
-    """Return the page to open afterwards: an address of this dashboard only."""
+    """Return the page to open afterwards, which must be an address of this dashboard."""
     is_own = (
         path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() and path.isascii()
     )
@@ -182,7 +184,7 @@ def _read_next(path: str) -> str:
 
 
 def _read_kept(request: Request) -> dict[str, str] | None:
-    """Return what `begin` has kept, if it is of this browser and not too old."""
+    """Return the values that `begin` has stored, if they belong to this browser and have not expired."""
     key_id, _, data = (read_cookie(request, _COOKIE) or "").partition(".")
     keys: SealingKeys = request.app.state.variable_keys
     try:

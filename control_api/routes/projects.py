@@ -21,7 +21,7 @@ _Reader = Annotated[Caller, Depends(signed_in("deploy:read"))]
 
 @router.get("/v1/projects", response_model=None)
 async def read_projects(request: Request, caller: _Reader, session: Session) -> Response:
-    """The projects that the person can see in Deploy, newest first: all, or a page with `limit` or `cursor`."""
+    """Return the projects that the person can see in Deploy, newest first: all, or a page with `limit` or `cursor`."""
     cursors = Cursors(request.app.state.cursor_key, caller.account.public_id, "projects")
     page = read_page(request.query_params.multi_items(), cursors)
     rows, has_more = await list_projects(session, caller, page)
@@ -33,6 +33,6 @@ async def read_projects(request: Request, caller: _Reader, session: Session) -> 
 
 @router.get("/v1/projects/{project}", response_model=None)
 async def read_project_by_id(project: str, caller: _Reader, session: Session) -> Response:
-    """One project with its environments."""
+    """Return one project with its environments."""
     found = await find_project(session, caller, project, Right.READ)
     return json_response({"data": describe_project(*await read_project(session, found))})

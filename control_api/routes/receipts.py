@@ -18,10 +18,10 @@ router = APIRouter(prefix="/api", tags=["Monitoring"])
 async def read_receipt(
     receipt: str, request: Request, environment: Annotated[KeyEnvironment, Depends(ingest_key)]
 ) -> dict[str, Any]:
-    """The processing status of a batch.
+    """Return the processing status of a batch.
 
-    The seal in the ID distinguishes a genuine receipt whose batch is not stored yet (`queued`, counts null) from an
-    invented one or one of another environment (404).
+    The seal in the ID distinguishes a valid receipt whose batch is not stored yet (`queued`, counts null) from an
+    invented receipt or a receipt of another environment (404).
     """
     name = open_receipt(receipt, environment.public_id, request.app.state.receipt_key)
     if name is None:

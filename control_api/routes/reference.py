@@ -13,14 +13,14 @@ _DAY = "public, max-age=86400"
 # Not coroutines: FastAPI runs these in threads, because they read files.
 @router.get("/openapi.json")
 def read_document(request: Request) -> Response:
-    """The OpenAPI document. Every origin may read it: it contains nothing about this host."""
+    """Return the OpenAPI document. Every origin may read it, because it contains nothing about this host."""
     headers = {"Cache-Control": REVALIDATE, "Access-Control-Allow-Origin": "*"}
     return file_response(request, document_file(), headers)
 
 
 @router.get("/docs")
 def read_page(request: Request) -> Response:
-    """The reference page."""
+    """Return the reference page."""
     file = page_file("index.html")
     assert file is not None
     return file_response(request, file, {"Cache-Control": REVALIDATE})
@@ -28,7 +28,7 @@ def read_page(request: Request) -> Response:
 
 @router.get("/docs/{name}")
 def read_page_file(name: str, request: Request) -> Response:
-    """A script or style sheet of the reference page."""
+    """Return a script or style sheet of the reference page."""
     file = page_file(name) if name != "index.html" else None
     if file is None:
         raise NotFound("There is nothing at this address.")

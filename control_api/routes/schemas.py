@@ -13,13 +13,13 @@ router = APIRouter(prefix="/api", tags=["Deploy"])
 # Not coroutines: FastAPI runs these in threads, because they read files.
 @router.get(f"/schemas/{WORKFLOW}")
 def read_workflow_schema(request: Request) -> Response:
-    """The schema of workflow documents."""
+    """Return the schema of workflow documents."""
     return _schema_response(request, WORKFLOW)
 
 
 @router.get(f"/schemas/{CONFIGURATION}")
 def read_configuration_schema(request: Request) -> Response:
-    """The schema of configuration documents."""
+    """Return the schema of configuration documents."""
     return _schema_response(request, CONFIGURATION)
 
 

@@ -23,7 +23,7 @@ _STORE_UNAVAILABLE = "The column store does not answer now."
 
 @router.get("/v1/analytics/sites")
 async def read_sites(request: Request, caller: _Reader, session: Session) -> dict[str, Any]:
-    """The sites that the token can read; 429 if too many reports of the account wait."""
+    """Return the sites that the token can read; 429 if too many reports of the account wait."""
     sites = await list_account_sites(session, caller.account)
     await end_transaction(session)
     site_ids = [entry.site.id for entry in sites]
@@ -40,8 +40,8 @@ async def read_sites(request: Request, caller: _Reader, session: Session) -> dic
 
 @router.get("/v1/analytics/sites/{site}/report")
 async def read_report(site: str, request: Request, caller: _Reader, session: Session) -> dict[str, Any]:
-    """Visits of a site: figures, series, lists, goals and page speed. 404 for another account's site, 422 for an
-    invalid query, 429 if too many reports of the account wait."""
+    """Return a report of a site's visits: figures, series, lists, goals and page speed. 404 for another account's
+    site, 422 for an invalid query, 429 if too many reports of the account wait."""
     number = parse_number(site)
     seen = None if number is None else await find_account_site(session, caller.account, number)
     if seen is None:

@@ -85,7 +85,7 @@ async def receive_repository_webhook(repository: str, request: Request, session:
     senders: WebhookSenders = request.app.state.webhook_bodies.senders
     number, network = parse_number(repository), _network(request)
     is_exempt = _is_exempt(request) or senders.is_verified(_hook_name(number), network)
-    # Checked before the database query: guessed numbers cost nothing.
+    # Check before the database query, so that guessed numbers are cheap.
     with senders.attempt(_NO_WEBHOOK, network, (NotFound,), is_exempt=is_exempt):
         hook = await _find_hook(request, session, number)
     await end_transaction(session)
@@ -128,7 +128,7 @@ async def _handle_delivery(request: Request, session: AsyncSession, hook: _Hook)
     network = _network(request)
     with bodies.reading(hook.name, network, hook.account) as reading:
         headers = _headers(request)
-        # Checked before the body is read: no byte is read from a network that has failed too often.
+        # Check before reading the body, so that nothing is read from a network that has failed too often.
         with bodies.senders.attempt(hook.name, network, _FAILURES, is_exempt=_is_exempt(request)):
             raw = await read_delivery(request, reading)
             now = datetime.now(UTC)
@@ -143,7 +143,7 @@ async def _handle_delivery(request: Request, session: AsyncSession, hook: _Hook)
         actor = Actor(f"webhook of {hook.name}", request_id=request.scope["state"]["request_id"])
         outcome = await receive_delivery(session, delivery, request.app.state.variable_keys, actor, now)
     if outcome.removed_key_digests and request.app.state.key_directory is not None:
-        # If this fails, the edges learn it from the next publication of all keys.
+        # If this fails, the edges receive the change with the next publication of all keys.
         await revoke_published_keys(request.app.state.key_directory, outcome.removed_key_digests)
     body = orjson.dumps(outcome.to_document())
     return Response(body, outcome.http_status, media_type="application/json")

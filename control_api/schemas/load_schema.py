@@ -1,6 +1,6 @@
 """Loads the JSON schemas (draft-07, which every editor supports) of workflow and configuration documents.
 
-The schemas express what draft-07 can; the authority are the readers `read_workflow` and `read_configuration`.
+The schemas express the rules that draft-07 can express. `read_workflow` and `read_configuration` are authoritative.
 """
 
 from functools import lru_cache

@@ -18,7 +18,7 @@ from control_domain.tables.audit import AuditEntry
 from pipeline_contracts.errors import invalid_field
 from pipeline_contracts.times import format_time
 
-# The kinds of subjects whose IDs begin with these letters.
+# The kind of subject for each prefix of a public ID.
 _KINDS = {"acc": "account", "prj": "project", "env": "environment", "usr": "person"}
 
 
@@ -29,14 +29,16 @@ class AuditEntryDocument(TypedDict):
     at: str
     person: Annotated[
         PersonSummary | None,
-        Meta(description="Null: the installation itself, or an operator who named nobody."),
+        Meta(description="Null if the installation itself or an unnamed operator made the change."),
     ]
-    token_id: Annotated[int | None, Meta(description="The API token of the request; null: none.")]
+    token_id: Annotated[int | None, Meta(description="The API token of the request; null if it had none.")]
     action: Annotated[str, Meta(examples=["variables.update"])]
     subject: Annotated[
         str, Meta(description="What was changed, as a kind and an ID.", examples=["environment env_01jz…"])
     ]
-    details: Annotated[dict[str, Any], Meta(description="More, for people to read. Never a secret.")]
+    details: Annotated[
+        dict[str, Any], Meta(description="Further details for people to read. Never a secret.")
+    ]
     source: Annotated[
         str,
         Meta(description="The address of the caller, or `operator` and the user's name on the machine."),
@@ -46,7 +48,7 @@ class AuditEntryDocument(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Which entries are listed; None: all."""
+    """Conditions on the listed entries; None matches every entry."""
 
     subject: str | None = None
     """A kind and an ID (`site 4`), or only the public ID of an account, project, environment or person."""
@@ -111,7 +113,8 @@ async def list_audit_entries(
 
 
 def _with_kind(subject: str) -> str:
-    """Return the subject as entries have it: an ID alone gets its kind, if its first letters say which."""
+    """Return the subject in the form of audit entries: an ID without a kind gets the kind that its prefix stands
+    for."""
     kind = _KINDS.get(subject.partition("_")[0])
     return subject if kind is None or " " in subject else f"{kind} {subject}"
 

@@ -1,7 +1,7 @@
 """The members of accounts and their roles. An account always has an owner.
 
-Every change locks the row of the account first (`lock_account_row`). Of two owners who are removed at the same time,
-the second one is therefore refused as the last owner.
+Every change locks the row of the account first (`lock_account_row`). If two owners are removed at the same time, the
+second removal is therefore refused, because it concerns the last owner.
 """
 
 from datetime import datetime
@@ -34,7 +34,7 @@ class RemovedAccess(NamedTuple):
 
     project_roles: int
     tokens: int
-    """Number of tokens that were live until then."""
+    """Number of API tokens that were valid until the removal."""
 
 
 async def find_member(
@@ -58,7 +58,7 @@ async def find_member(
 
 
 async def change_role(session: AsyncSession, member: Member, role: str, now: datetime) -> None:
-    """Change the role of a locked member. Revokes invitations that the member may not make any more.
+    """Change the role of a locked member. Revokes the member's pending invitations that the new role does not allow.
 
     Raises `LastOwner`.
     """
@@ -73,8 +73,7 @@ async def change_role(session: AsyncSession, member: Member, role: str, now: dat
 
 
 async def remove_member(session: AsyncSession, member: Member, now: datetime) -> RemovedAccess:
-    """Remove a locked member with the roles in the account's projects, and end the API tokens and sessions for the
-    account.
+    """Remove a locked member and the member's roles in projects, API tokens and sessions of the account.
 
     Revokes the invitations that the member has made, and those to the member's address. Raises `LastOwner`.
     """

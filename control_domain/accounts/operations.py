@@ -128,13 +128,13 @@ class Caller:
     """The person's role in the account."""
     scopes: frozenset[str]
     token_id: int | None
-    """None for a person who is signed in."""
+    """The API token of the request; None for a session."""
     last_used_at: datetime | None
     """The last recorded use of the token or session."""
     expires_at: datetime | None
-    """When the token expires; None: never, and for a session, which limits no token that is made in it."""
+    """When the token expires; None if it never does. Also None for a session, whose end does not limit new tokens."""
     session_id: int | None = None
-    """None for an API token."""
+    """The session of a person who is signed in; None for an API token."""
 
     @property
     def key(self) -> str:
@@ -143,7 +143,7 @@ class Caller:
 
     @property
     def credential(self) -> str:
-        """The token or session, as the keys of stored secrets name it."""
+        """The name of the token or session in the keys of stored responses that contain secrets."""
         return f"token {self.token_id}" if self.token_id is not None else f"session {self.session_id}"
 
 
@@ -157,7 +157,7 @@ _CALLER = (
         (Membership.account_id == ApiToken.account_id) & (Membership.person_id == ApiToken.person_id),
     )
     .where(ApiToken.digest == bindparam("digest"))
-    # A request that reads its caller a second time has loaded these rows before.
+    # Refresh the rows: a request that reads its caller a second time has them in its session already.
     .execution_options(populate_existing=True)
 )
 

@@ -37,7 +37,7 @@ class RemovedPerson(PersonDocument):
         int,
         Meta(
             description="The number of live links to reports of sites that the person has made. With "
-            "`revoke_report_links` they are revoked; otherwise they go on working."
+            "`revoke_report_links` they are revoked; otherwise they keep working."
         ),
     ]
 
@@ -77,7 +77,7 @@ async def list_people(
 async def change_person_role(
     session: AsyncSession, caller: Caller, member: Member, role: AccountRole, actor: Actor, now: datetime
 ) -> Member:
-    """Change the role of a member of the account, which is locked. Return the member with the new role.
+    """Change the role of a member of the locked account. Return the member with the new role.
 
     Raises `NotAllowed` and `LastOwner`.
     """
@@ -100,9 +100,9 @@ async def remove_person(
     report_links: int,
     revoked_report_links: bool,
 ) -> RemovedPerson:
-    """Remove a member of the account, which is locked, with the roles in projects and the API tokens, also from
-    notification rules, and cancel the notifications that are yet to be sent to the person. `report_links`: how many
-    live links to reports the person has made, which were revoked or not.
+    """Remove a member of the locked account, with the member's roles in projects, API tokens and places in
+    notification rules, and cancel the member's unsent notifications. `report_links` of the result is the number of
+    live report links that the member has made, whether they were revoked or not.
 
     Raises `NotAllowed` and `LastOwner`.
     """

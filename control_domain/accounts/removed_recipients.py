@@ -1,4 +1,4 @@
-"""Removes a channel or a former member from the rules of an account, and what they have yet to be sent."""
+"""Removes a channel or a former member from the notification rules of an account, and cancels unsent notifications."""
 
 import json
 from typing import Literal
@@ -17,7 +17,7 @@ RecipientKind = Literal["channel", "person"]
 
 
 async def remove_from_rules(session: AsyncSession, account_id: int, kind: RecipientKind, number: int) -> int:
-    """Remove the recipient from all rules of the account, and return how many named it.
+    """Remove the recipient from all rules of the account, and return the number of rules that named it.
 
     A rule that is left without recipients stays: somebody else can be named in it.
     """
@@ -42,8 +42,8 @@ async def remove_from_rules(session: AsyncSession, account_id: int, kind: Recipi
 async def cancel_messages(
     session: AsyncSession, account_id: int, kind: RecipientKind, number: int, why: str
 ) -> None:
-    """Cancel the notifications that the recipient has yet to be sent, and delete their groups: nothing follows, not
-    even the ends of incidents. What was sent stays listed."""
+    """Cancel the recipient's unsent notifications and delete their groups, so that no message follows, not even one
+    about the end of an incident. Sent notifications stay listed."""
     of_notification = Notification.channel_id if kind == "channel" else Notification.person_id
     await session.execute(
         update(Notification)
@@ -57,7 +57,7 @@ async def cancel_messages(
     groups = select(NotificationGroup.id).where(
         NotificationGroup.account_id == account_id, of_group == number
     )
-    # The group worker writes no message from groups that are locked.
+    # While these groups are locked, the group worker writes no message from them.
     await session.execute(groups.order_by(NotificationGroup.id).with_for_update())
     await session.execute(
         delete(NotificationMember)

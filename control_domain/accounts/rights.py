@@ -16,7 +16,7 @@ def require_account_right(caller: Caller, right: AccountRight) -> None:
 
 
 def require_all_scopes(caller: Caller, why: str) -> None:
-    """Raise `MissingScope` unless the caller's token has all scopes, as a session has them."""
+    """Raise `MissingScope` unless the caller's token has all scopes. A session always has all of them."""
     lacking = [scope for scope in SCOPES if scope not in caller.scopes]
     if lacking:
         raise MissingScope(f"The token lacks the scope {lacking[0]}, and this needs all of them: {why}.")

@@ -24,7 +24,7 @@ Scope = Literal[
     "notifications:write",
 ]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
-"""What API tokens may have."""
+"""The scopes that an API token may have."""
 
 AccountRole = Literal["owner", "admin", "member"]
 ACCOUNT_ROLES: tuple[AccountRole, ...] = get_args(AccountRole)

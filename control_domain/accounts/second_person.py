@@ -1,7 +1,8 @@
-"""What needs two people: one asks for it, another one decides.
+"""Checks for changes that need two people: one person requests the change, another one decides.
 
-Whoever makes a sign-in link for a person could use it, and act as that person. So the two do not count as two people
-for a while after the link was used: the person notices in this time that the password is another one.
+The maker of a sign-in link could use the link and act as the person for whom it was made. For some days after the link
+was used, the maker and that person therefore do not count as two people. Within these days, the person would notice
+that the password has changed.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,17 +16,17 @@ from control_domain.tables.sign_in import SignInLink
 from pipeline_contracts.errors import SecondPersonRequired
 
 DOUBT = timedelta(days=7)
-"""How long after a sign-in link was used its maker may be the one who acts as the person."""
+"""How long after the use of a sign-in link its maker may be acting as the person."""
 
 
 class PossibleActors:
-    """For each of some people, who may act as that person."""
+    """Finds for each of several people everybody who may be acting as that person."""
 
     def __init__(self, makers: Mapping[int, int | None]) -> None:
         self._makers = makers
 
     def are_two(self, first_id: int | None, second_id: int) -> bool:
-        """Return True if nobody may act as both of them. None: somebody unknown."""
+        """Return True if no single person may be acting as both. None stands for an unknown person."""
         return first_id is None or self._of(first_id).isdisjoint(self._of(second_id))
 
     def _of(self, person_id: int) -> set[int]:
@@ -40,9 +41,10 @@ class PossibleActors:
 async def find_possible_actors(
     session: AsyncSession, person_ids: Collection[int | None], now: datetime
 ) -> PossibleActors:
-    """Return who may act as these people: each, and who made the link with which the password was set.
+    """Return who may be acting as each of these people: the person, and the maker of the sign-in link with which the
+    password was set.
 
-    The newest link counts. One that an operator of the machine has made ends the doubt.
+    Only the newest link counts. A link from an operator of the machine ends the doubt.
     """
     makers: dict[int, int | None] = {}
     asked = {each for each in person_ids if each is not None}
@@ -63,7 +65,7 @@ async def check_second_person(
 ) -> None:
     """Raise `SecondPersonRequired` if the person who decides is, or may be, the one who made the request."""
     if requester_id == person.id:
-        raise SecondPersonRequired(f"{person.name} has asked for it: somebody else has to decide.")
+        raise SecondPersonRequired(f"{person.name} made this request: another person must decide.")
     if not (await find_possible_actors(session, (requester_id, person.id), now)).are_two(
         requester_id, person.id
     ):
@@ -71,9 +73,9 @@ async def check_second_person(
 
 
 def describe_doubt(person: Person) -> str:
-    """Return why this person does not count as another one."""
+    """Return why this person may be the same as the requester."""
     return (
-        f"{person.name} may be the person who asked for it: a password was set with a sign-in link of one of them "
-        f"less than {DOUBT.days} days ago. Somebody else has to decide, or an operator of the installation makes "
-        "another link."
+        f"{person.name} may be the person who made this request: less than {DOUBT.days} days ago, a password "
+        f"was set with a sign-in link that one of them made. Another person must decide, or an operator of the "
+        "installation makes a new sign-in link."
     )

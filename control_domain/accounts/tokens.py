@@ -1,8 +1,8 @@
 """API tokens of people: lists, creates and revokes them, with audit entries.
 
 People see and create their own tokens. Owners and admins also see and revoke those of all others, but create none for
-them: the holder of such a token would act in their name. No token gives another one more than it has itself: neither
-scopes nor a longer life.
+them: the holder of such a token would act in their name. A token can only create tokens that have no more scopes, and
+expire no later, than itself.
 """
 
 from collections.abc import Collection, Sequence
@@ -34,7 +34,7 @@ from pipeline_contracts.errors import (
 from pipeline_contracts.times import format_optional_time, format_time
 
 MAX_LIVE_TOKENS = 1000
-"""Of one person in one account."""
+"""Live tokens of one person in one account."""
 
 
 class TokenDocument(TypedDict):
@@ -48,7 +48,7 @@ class TokenDocument(TypedDict):
     is_current: Annotated[bool, Meta(description="True for the token of this request.")]
     created_at: str
     expires_at: str | None
-    last_used_at: Annotated[str | None, Meta(description="To the minute; null: never.")]
+    last_used_at: Annotated[str | None, Meta(description="To the minute; null if the token was never used.")]
     revoked_at: str | None
 
 
@@ -151,7 +151,7 @@ async def create_token(
         or_(ApiToken.expires_at.is_(None), ApiToken.expires_at > now),
     )
     if (await session.execute(live)).scalar_one() >= MAX_LIVE_TOKENS:
-        raise Conflict(f"You have {MAX_LIVE_TOKENS:,} live tokens, which is the most: revoke one first.")
+        raise Conflict(f"You have {MAX_LIVE_TOKENS:,} live tokens, which is the limit: revoke one first.")
     token, secret = await add_api_token(session, caller.account, caller.person, name, chosen, now, until)
     record_token_creation(session, token, caller.person, actor, now)
     return token, secret
@@ -173,7 +173,7 @@ def record_token_creation(
 async def revoke_token(
     session: AsyncSession, found: TokenWithPerson, actor: Actor, now: datetime
 ) -> TokenWithPerson:
-    """Revoke a token; a revoked one stays as it is. The account is locked."""
+    """Revoke a token of the locked account. A token that is revoked already stays unchanged."""
     token, person = found
     revoked = await session.execute(
         update(ApiToken)
@@ -193,7 +193,7 @@ async def revoke_token(
 
 async def revoke_tokens_of(session: AsyncSession, person: Person, actor: Actor, now: datetime) -> int:
     """Revoke all live tokens of a person, in all accounts. Return their number."""
-    # Account scope: the person ends all access of their own.
+    # Account scope: the person revokes their own tokens in every account.
     revoked = await session.execute(
         update(ApiToken)
         .where(
@@ -227,7 +227,7 @@ def _choose_scopes(caller: Caller, scopes: Collection[Scope]) -> list[Scope]:
 def _choose_expiry(
     caller: Caller, expires_at: datetime | None, lifetime: timedelta | None, now: datetime
 ) -> datetime | None:
-    """Return when the new token expires; None: never. Raises `InvalidInput`."""
+    """Return when the new token expires; None if it never does. Raises `InvalidInput`."""
     if lifetime is not None:
         if expires_at is not None:
             raise invalid_field("expires_in", "must be left out if expires_at is given")

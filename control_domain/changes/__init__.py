@@ -1,1 +1,1 @@
-"""Which parts of an account have changed, for live pages: topics, and a sweep that compares them."""
+"""Finds the parts of an account that have changed, for live pages: topics, and a sweep that finds changed topics."""

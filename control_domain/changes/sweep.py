@@ -1,8 +1,8 @@
 """Finds the topics of an account that have changed, by one cheap query of marks.
 
-A mark is the number of a row and what may change in it. Marks are compared with those of the sweep before. No table is
-read as a whole: each source reads the newest rows of an index, or the few rows of a partial index. What people change
-is found in the audit log, so the other sources are only about what Pharos itself changes.
+A mark consists of a row's number and those of its values that may change. Each sweep compares the marks with those of
+the previous sweep. No source reads a whole table: it reads the newest rows of an index, or the few rows of a partial
+index. The audit log shows all changes by people, so the other sources only cover changes by Pharos itself.
 """
 
 import operator
@@ -53,12 +53,12 @@ Marks = Mapping[str, frozenset[tuple[int, str]]]
 _ACCOUNT = bindparam("account", type_=Integer)
 _NOW_MS = bindparam("now_ms", type_=BigInteger)
 _AUDITED = "audit"
-# More than an account changes between two sweeps.
+# More audit entries than an account usually has between two sweeps.
 _NEWEST = 25
 _OPEN_ROWS = 200
-# Consumers of different partitions apply signals in any order, but none much later than the others.
+# Consumers of different partitions do not apply signals in the order of time, but none lags by more than this.
 _WINDOW_MS = 5000
-# Of all accounts together, the newest ones: enough for some hundred signals a second.
+# The newest rows of all accounts together: enough for some hundred signals a second.
 _WINDOW_ROWS = 500
 _INSTANCES = 1000
 
@@ -70,7 +70,7 @@ class _Source:
     topics: frozenset[Topic]
     select: Callable[[], Select[int, Any]]
     is_window: bool
-    """True: it reads the newest rows, so a mark that is missing is no change."""
+    """True if the source reads only the newest rows, so that a missing mark is not a change."""
 
 
 def _mark(*parts: Any) -> Any:
@@ -98,7 +98,7 @@ def _newest_deployments() -> Select[int, Any]:
 
 def _active_deployments() -> Select[int, Any]:
     """Return the query of active deployments, of which there is one in an environment at most."""
-    # Account scope: as a sum, so that SQLite prefers the index on the active ones to that on the account.
+    # Account scope: the condition is written as a sum, so that SQLite uses the index of active deployments.
     marks = _mark(Deployment.status, Deployment.step, Deployment.attempts)
     return (
         select(Deployment.id, marks)
@@ -137,7 +137,7 @@ def _running_steps() -> Select[int, Any]:
 
 
 def _deliveries() -> Select[int, Any]:
-    # Account scope: the newest deliveries of all accounts are few rows, of which those of the account are marks.
+    # Account scope: this reads the few newest deliveries of all accounts and keeps those of the account.
     newest = (
         select(WebhookDelivery.id, WebhookDelivery.repository_id)
         .order_by(WebhookDelivery.id.desc())
@@ -255,7 +255,7 @@ _SOURCES: Final[Mapping[str, _Source]] = {
 
 @cache
 def _statement(names: tuple[str, ...]) -> Any:
-    """Return one statement for all of these sources: a statement each would cost several times as much."""
+    """Return one statement for all of these sources: one statement per source would cost several times as much."""
     parts = []
     for name in names:
         marks = _SOURCES[name].select().subquery()
@@ -293,6 +293,6 @@ def _audited_topics(
 ) -> frozenset[Topic]:
     added = after - before
     if len(added) == _NEWEST and before:
-        # There may be more of them than were read.
+        # There may be more new entries than the sweep reads.
         return frozenset(TOPICS)
     return frozenset[Topic]().union(*(topics_of_action(action) for _, action in added))

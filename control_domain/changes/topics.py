@@ -1,4 +1,5 @@
-"""The topics of changes: what a page may show, and which scope reads it."""
+"""The topics of changes: the parts of an account that a page may show, each with the scope that reading it
+requires."""
 
 from collections.abc import Mapping
 from typing import Final, Literal, get_args

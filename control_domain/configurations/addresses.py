@@ -17,7 +17,7 @@ GOALS = "goals"
 THRESHOLDS = "thresholds"
 NOTIFICATIONS = "notifications"
 RULES: Address = (NOTIFICATIONS, "rules")
-"""The address of a rule is this and its name."""
+"""The address of a rule is this prefix and the rule's name."""
 
 _PLAIN = re.compile("[A-Za-z0-9_][A-Za-z0-9_-]*")
 _PART = re.compile(r'\.?([A-Za-z0-9_][A-Za-z0-9_-]*)|\[("(?:[^"\\]|\\.)*")\]')
@@ -68,7 +68,7 @@ def read_address(text: str) -> Address:
 
 def _bad() -> BadAddress:
     return BadAddress(
-        "is no address: one is environments.staging, environments.production.heartbeats.nightly or "
+        "is not an address like environments.staging, environments.production.heartbeats.nightly or "
         'sites["shop.example"].goals.Signup'
     )
 
@@ -93,7 +93,7 @@ def find_parent(address: Address) -> Address | None:
 
 
 def _first_name(address: Address) -> int:
-    """Return the position of the first name; every second part from there on is one."""
+    """Return the position of the first name; every second part from there on is a name."""
     return len(RULES) if address[:1] == (NOTIFICATIONS,) else 1
 
 

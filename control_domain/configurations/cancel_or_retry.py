@@ -32,10 +32,9 @@ from pipeline_contracts.deploy_states import StepStatus
 from pipeline_contracts.errors import ConfigurationStepConflict
 
 _SECOND_PERSON = (
-    "a maintainer of the project other than the author of the review has to try it again. Or make a new "
-    "review."
+    "a maintainer of the project other than the author of the review has to retry it. Or make a new review."
 )
-_DONE = {"cancel": "canceled", "retry": "tried again"}
+_DONE = {"cancel": "canceled", "retry": "retried"}
 
 
 async def cancel_or_retry_step(
@@ -51,8 +50,8 @@ async def cancel_or_retry_step(
 ) -> RunStep:
     """Cancel a pending step, or retry a failed or canceled one. `transition`: a key of `STEP_TRANSITIONS`.
 
-    A retry needs `keys`; if it lowers a gate as it is now, it also needs `approved_by_id`: a person who may decide in
-    the project and is not the author of the review. Raises `NotFound`, `ConfigurationStepConflict` if the step's status
+    A retry needs `keys`; if it lowers a current gate, it also needs `approved_by_id`: a person who may decide in the
+    project and is not the author of the review. Raises `NotFound`, `ConfigurationStepConflict` if the step's status
     does not allow it or a later run has started, `DeployNotAllowed` and `CannotOpen`.
     """
     await lock_project_row(session, project)
@@ -64,7 +63,7 @@ async def cancel_or_retry_step(
     if step.status not in allowed:
         expected = " or ".join(sorted(status.value for status in allowed))
         raise ConfigurationStepConflict(
-            f"Operation {step.id} is {step.status}: only one that is {expected} can be {_DONE[transition]}."
+            f"Operation {step.id} is {step.status}: only an operation that is {expected} can be {_DONE[transition]}."
         )
     if to is StepStatus.PENDING:
         await _check_newest(session, run)
@@ -122,5 +121,5 @@ async def _check_newest(session: AsyncSession, run: ConfigurationRun) -> None:
     newest = (await session.execute(query)).scalar_one()
     if newest != run.id:
         raise ConfigurationStepConflict(
-            f"Application {newest} came after this one, and was planned without it: make a new review."
+            f"Application {newest} started after this one and was planned without it: make a new review."
         )

@@ -25,8 +25,8 @@ class ProjectConfiguration(TypedDict):
     fault: Annotated[
         str | None,
         Meta(
-            description="Why it could not be planned as it is: there may be more in a project than a document may "
-            "contain. Otherwise null."
+            description="Why the document cannot be planned: for example, a project may have more resources than a "
+            "document may contain. Null if it can be planned."
         ),
     ]
 

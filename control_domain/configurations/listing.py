@@ -22,12 +22,15 @@ class ConfigurationApplicationSummary(TypedDict):
     created_at: str
     finished_at: str | None
     counts: Annotated[
-        dict[str, int], Meta(description="How many operations it has of each status that occurs.")
+        dict[str, int],
+        Meta(
+            description="The number of operations in each status; statuses without operations are left out."
+        ),
     ]
 
 
 class ListedRun(NamedTuple):
-    """A configuration run, and how many steps of each status it has."""
+    """A configuration run, and the number of its steps in each status."""
 
     run: ConfigurationRun
     counts: Mapping[str, int]

@@ -42,7 +42,8 @@ def decode_approved_gates(stored: str | None) -> Sequence[str]:
 def check_gates_approved(
     review: Review, subject: str, lowered: Sequence[str], approved_by_id: int | None, advice: str
 ) -> None:
-    """Raise `DeployNotAllowed` if gates are lowered and nobody approves, or possibly the review's own author.
+    """Raise `DeployNotAllowed` if gates are lowered without an approver, or if the approver may be the review's
+    author.
 
     `subject` begins the message, `advice` ends it.
     """

@@ -1,4 +1,4 @@
-"""Find what rules and thresholds of a document ask for and the project cannot have."""
+"""Find faults of the rules and thresholds in a document that only the project's current state reveals."""
 
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -30,13 +30,15 @@ def find_rule_faults(document: ConfigurationDocument, state: ProjectState) -> It
             continue
         path = write_address(rule.address)
         if rule.address[-1] in state.other_rules:
-            yield Fault(path, rule.line, "is the name of a rule outside of this project: give it another one")
-        yield from _find_unknown(rule, "channels", state.channels, "no channel of the account")
-        yield from _find_unknown(rule, "people", state.people, "nobody who may read the project")
+            yield Fault(path, rule.line, "is the name of a rule outside of this project: choose another name")
+        yield from _find_unknown(rule, "channels", state.channels, "not a channel of the account")
+        yield from _find_unknown(rule, "people", state.people, "not a person who may read the project")
         current = state.resources.get(rule.address)
         fields = {**({} if current is None else current.fields), **rule.fields}
-        # Also if the document deletes the environment of the rule as it is.
-        yield from _find_unknown(rule, "environment", environments, "no environment of the project", fields)
+        # Check the current environment too: the document may delete it.
+        yield from _find_unknown(
+            rule, "environment", environments, "not an environment of the project", fields
+        )
         has_list = "channels" in rule.fields or "people" in rule.fields
         if has_list and not (fields.get("channels") or fields.get("people")):
             yield Fault(
@@ -45,14 +47,14 @@ def find_rule_faults(document: ConfigurationDocument, state: ProjectState) -> It
 
 
 def find_threshold_faults(document: ConfigurationDocument, state: ProjectState) -> Iterable[Fault]:
-    """Find thresholds whose settings do not go together, with those that the document leaves out."""
+    """Find thresholds whose settings contradict each other, including the settings that the document leaves out."""
     for desired in document.resources:
         if find_kind(desired.address) != "threshold":
             continue
         current = state.resources.get(desired.address)
         fields = {**(FIELDS["threshold"] if current is None else current.fields), **desired.fields}
         if None in (fields["kind"], fields["target"], fields["threshold"]):
-            # Missing or invalid, which other faults report.
+            # These settings are missing or invalid, which other faults report.
             continue
         try:
             check_threshold(read_threshold_fields(desired.address[-1], fields))

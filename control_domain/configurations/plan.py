@@ -118,8 +118,8 @@ def make_plan(document: ConfigurationDocument, state: ProjectState) -> Plan:
     """Plan the actions by which the project becomes what the document describes.
 
     Creations and changes come first: the project, its environments in the order in which releases are promoted, the
-    sites, the rules; each before its members. Deletions follow in reverse order. Raises `DocumentFault` for what this
-    project cannot have.
+    sites, the rules; each before its members. Deletions follow in reverse order. Raises `DocumentFault` if the
+    document describes something that this project cannot have.
     """
     faults = [*find_project_faults(document, state)]
     if faults:
@@ -158,7 +158,7 @@ def make_plan(document: ConfigurationDocument, state: ProjectState) -> Plan:
 
 
 class _Deletions:
-    """What the document deletes."""
+    """The resources, variables and goals that the document deletes."""
 
     def __init__(self, deleted: Iterable[Address]) -> None:
         self._deleted = frozenset(deleted)
@@ -193,7 +193,7 @@ class _Deletions:
 def find_project_faults(
     document: ConfigurationDocument, state: ProjectState, known: Sequence[Fault] = ()
 ) -> Iterable[Fault]:
-    """Find what the document asks for and this project cannot have.
+    """Find the parts of the document that this project cannot have.
 
     `known`: the document's own faults. A resource with an unknown key is not reported as incomplete, because that key
     may be the misspelled name of the missing one.
@@ -214,13 +214,17 @@ def find_project_faults(
         for field, value in desired.fields.items():
             if value is Keep.KEEP and (current is None or field not in current.fields):
                 yield Fault(
-                    f"{path}.{field}", desired.line, "has no value yet that could be kept: give it one"
+                    f"{path}.{field}", desired.line, "has no value yet that could be kept: give it a value"
                 )
     yield from find_threshold_faults(document, state)
     yield from find_rule_faults(document, state)
     for address, line in document.deleted.items():
         if address[0] == "environments" and address[1] in state.previews:
-            yield Fault(write_address(address), line, "is a preview, which goes with its branch: take it out")
+            yield Fault(
+                write_address(address),
+                line,
+                "is a preview, which is removed together with its branch: remove it from the document",
+            )
 
 
 def _hides_fields(fault: str, resource: str, kind: Kind) -> bool:
@@ -306,7 +310,7 @@ class _ResourceOrder:
         if address[0] == "sites":
             return (2, address)
         if address[0] == NOTIFICATIONS:
-            # After the environments that rules name; they are deleted before them.
+            # Rules come after the environments that they name, and are deleted before them.
             return (3, address)
         return (1, self._environment_orders[address[1]], address[1], address[2:])
 
@@ -314,7 +318,7 @@ class _ResourceOrder:
 def _find_unmanaged(
     document: ConfigurationDocument, resources: Iterable[CurrentResource], deletions: _Deletions
 ) -> Iterable[str]:
-    """Name what exists and the document does not mention; of nested resources only the outermost."""
+    """Name the resources that exist and that the document does not mention; of nested ones, only the outermost."""
     mentioned: dict[Address, Mapping[str, Value]] = {address: {} for address in deletions.parents_of_members}
     mentioned |= {desired.address: desired.fields for desired in document.resources}
     for current in resources:

@@ -191,7 +191,7 @@ async def _read_variables(session: AsyncSession, project: Project) -> Mapping[in
         )
         .order_by(VariableChange.id)
     )
-    # Changes first: one that is approved between the two queries is then still found in the second.
+    # Read changes first: a change that is approved between the two queries is then found by the second query.
     changes: defaultdict[int, list[VariableChange]] = defaultdict(list)
     for change in (await session.execute(waiting, execution_options=_FRESH)).scalars():
         changes[change.environment_id].append(change)

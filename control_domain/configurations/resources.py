@@ -160,7 +160,7 @@ class ProjectState:
     """Names of the account's other rules: a name stands for one rule of the account."""
 
     def fingerprint(self) -> str:
-        """Return `sha256:…` of the resources and what waits for approval."""
+        """Return `sha256:…` of the resources and of the changes that wait for approval."""
         content = {
             "lineage": self.lineage,
             "serial": self.serial,
@@ -175,7 +175,7 @@ class ProjectState:
 
 
 def shorten_number(number: float) -> int | float:
-    """Return a whole number as an integer, as documents have it."""
+    """Return a whole number as an integer, as documents write it."""
     return int(number) if float(number).is_integer() else number
 
 

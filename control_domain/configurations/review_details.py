@@ -1,4 +1,4 @@
-"""What people see of reviews: who made them, which gates they lower, and the run that applied them."""
+"""Public details of reviews: their author, the gates that they lower, and the run that applied them."""
 
 import json
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class ConfigurationReviewSummary(TypedDict):
     id: int
     status: _Status
     summary: Annotated[
-        dict[str, int], Meta(description="How many actions it has of each kind: create, update, delete.")
+        dict[str, int], Meta(description="The number of actions of each kind: create, update, delete.")
     ]
     made_by: Annotated[PersonSummary | None, Meta(description="Null for an operator of the installation.")]
     created_at: str

@@ -25,7 +25,7 @@ from pipeline_contracts.times import format_time
 REVIEW_LIFETIME = timedelta(minutes=15)
 _UNAPPLIED_RETENTION = timedelta(days=30)
 _DEPLOYERS_FIELDS = frozenset({"replicas", "state"})
-"""What a deployer changes of an environment, besides its variables."""
+"""The fields of an environment that a deployer may change, besides its variables."""
 
 
 async def plan_project(
@@ -109,8 +109,8 @@ def read_planned_actions(review: Review) -> Sequence[Mapping[str, Any]]:
 
 
 def find_required_right(actions: Iterable[Mapping[str, Any]]) -> Right:
-    """Return the right that applying the actions (JSON of the public API) takes: `MANAGE` if they remove a resource, or
-    change or create what takes that right in other ways as well; otherwise `DEPLOY`."""
+    """Return the right that applying the actions (JSON of the public API) requires: `MANAGE` if they remove a
+    resource, or make a change that requires `MANAGE` elsewhere too; otherwise `DEPLOY`."""
     return Right.MANAGE if any(map(_is_for_managers, actions)) else Right.DEPLOY
 
 
@@ -130,8 +130,8 @@ def _is_for_managers(action: Mapping[str, Any]) -> bool:
 
 
 def find_required_scopes(actions: Iterable[Mapping[str, Any]]) -> Collection[Scope]:
-    """Return the scopes, besides `deploy:write`, that applying the actions (JSON of the public API) takes: a token that
-    only deploys cannot redirect or mute notifications."""
+    """Return the scopes, besides `deploy:write`, that applying the actions (JSON of the public API) requires: a token
+    that only deploys cannot redirect or mute notifications."""
     kinds = {find_kind(read_address(action["resource"])) for action in actions}
     return ["notifications:write"] if kinds & {"rule", "threshold"} else []
 

@@ -59,7 +59,7 @@ async def start_run(
     await _check_idle(session, project)
     translation = await read_digest_translation(session, keys, project, sealed.key_id)
     if translation.old.fingerprint() != review.fingerprint:
-        raise ProjectChanged("The project is not as the review saw it any more: make a new one.")
+        raise ProjectChanged("The project has changed since the review was made: make a new review.")
     actions = translation.translate_actions(open_actions(keys, sealed, project.public_id))
     lowered = find_lowered_gates(actions, translation.current)
     check_gates_approved(review, f"Review {review.id}", lowered, approved_by_id, _SECOND_PERSON)
@@ -98,7 +98,7 @@ async def _check_open(session: AsyncSession, review: Review, now: datetime) -> S
         )
     # Another control plane's clock may be ahead and have deleted the secrets already.
     if now >= review.expires_at or review.sealed is None or review.key_id is None:
-        raise ReviewExpired(f"It was valid until {format_time(review.expires_at)}: make a new one.")
+        raise ReviewExpired(f"It was valid until {format_time(review.expires_at)}: make a new review.")
     return Sealed(review.key_id, review.sealed)
 
 
@@ -123,7 +123,7 @@ async def _cancel_earlier_steps(session: AsyncSession, run: ConfigurationRun, no
     is_earlier = RunStep.run_id.in_(earlier)
     pending = select(RunStep).where(is_earlier, RunStep.status == StepStatus.PENDING)
     for step in (await session.execute(pending.order_by(RunStep.id))).scalars().all():
-        reason = f"Called off: application {run.id} came first."
+        reason = f"Canceled: application {run.id} came first."
         await move_step(session, step, StepStatus.CANCELED, now, error=reason)
     await session.execute(
         update(RunStep)

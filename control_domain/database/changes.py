@@ -1,4 +1,4 @@
-"""Tells whether a poll of the database can find anything new, so that an idle platform costs next to nothing."""
+"""Reports whether a poll of the database can find anything new, so that an idle platform uses almost no CPU."""
 
 import time
 from typing import Any
@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from control_domain.database.engine import Sessions
 
-# Interval of polls without a change: rows become due, leases expire, and another process may have written the file.
+# Interval of polls without a change: rows become due, leases expire, and other processes may write the file.
 _UNCHANGED_SECONDS = 5.0
 _READS = ("SELECT", "PRAGMA")
 

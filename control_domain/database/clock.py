@@ -14,7 +14,7 @@ from control_domain.database.base import UtcDateTime
 class database_now(FunctionElement[datetime]):
     """SQL for the time of the statement plus `seconds`, in milliseconds on SQLite and microseconds on Postgres.
 
-    Not the start of the transaction, which may have waited for a lock since.
+    The time of the statement is used because the transaction may have waited for a lock since its start.
     """
 
     type = UtcDateTime()

@@ -16,7 +16,7 @@ from pipeline_contracts.errors import StorageUnavailable
 Sessions = async_sessionmaker[AsyncSession]
 """Opens sessions; each is its own transaction."""
 
-# On a machine with too much to do, each of several writers that wait holds the lock for a second or more.
+# On an overloaded machine, each of several waiting writers holds the lock for a second or more.
 _BUSY_SECONDS = 30
 _RETRY_SECONDS = 0.02
 _POSTGRES = ("postgresql", "postgres", "postgresql+asyncpg")

@@ -13,9 +13,9 @@ async def is_older(
     at: InstrumentedAttribute[datetime],
     before: datetime,
 ) -> ColumnElement[bool]:
-    """Return the condition that a row is older than the first one that is not older than `before`.
+    """Return the condition that a row precedes the first row that is not older than `before`.
 
-    The IDs (`number`) are in the order of the times, and only the times have no index: this reads old rows alone.
+    The IDs (`number`) have the same order as the times, which have no index, so this reads only old rows.
     """
     first = await session.scalar(select(number).where(at >= before).order_by(number).limit(1))
     return true() if first is None else number < first

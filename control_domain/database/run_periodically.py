@@ -27,10 +27,11 @@ async def run_periodically(
 ) -> None:
     """Call `function` now, then `every` seconds or as soon as `wake` is set, until `stop` is set.
 
-    An iteration is never interrupted. Who sets `stop` must also set `wake`. `transient` errors mean that an engine is
-    unreachable: they are logged as `outage`, once until the next iteration succeeds. Any other error is logged as
-    `fault` with its traceback, and the loop continues after at least `after_fault` seconds: one bad row must not block
-    the others. With `changes`, an iteration is left out while they show none, unless `wake` is set.
+    An iteration is never interrupted. The code that sets `stop` must also set `wake`. `transient` errors mean that an
+    engine is unreachable: they are logged as `outage`, once until the next iteration succeeds. Any other error is
+    logged as `fault` with its traceback, and the loop continues after at least `after_fault` seconds: one bad row must
+    not block the others. With `changes`, iterations without a change of the database are skipped, unless `wake` is
+    set.
     """
     is_unreachable = False
     while not stop.is_set():

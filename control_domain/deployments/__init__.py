@@ -1,1 +1,1 @@
-"""Deployments, their logs, and the releases that came of them."""
+"""Deployments, their logs, and the releases that they built."""

@@ -22,7 +22,7 @@ _REASON_LENGTH = 500
 _FAILED_SUBJECT = "environment"
 """One incident for all failed deployments of an environment: the next success ends it."""
 PREVIEW_SEVERITY: Severity = "warning"
-"""The severity of what is critical elsewhere: nobody is woken by a preview."""
+"""The severity in previews of events that are critical in other environments."""
 
 
 async def record_deployment_alerts(
@@ -101,7 +101,7 @@ async def _read_facts(session: AsyncSession, deployment: Deployment) -> dict[str
 
 
 async def _read_reason(session: AsyncSession, deployment: Deployment) -> str | None:
-    """Return the last line of Pharos' own in the log, which says why a deployment failed or waits."""
+    """Return the last line that Pharos itself has written to the log: it says why the deployment failed or waits."""
     if deployment.status not in (DeploymentStatus.FAILED, DeploymentStatus.AWAITING_APPROVAL):
         return None
     query = (

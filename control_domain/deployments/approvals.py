@@ -1,4 +1,4 @@
-"""What waits for a second person in an account: deployments with all that they would run, and changes of variables."""
+"""Pending approvals of an account: deployments with their inputs, and changes of variables."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal, NamedTuple, TypedDict
@@ -32,54 +32,57 @@ from pipeline_contracts.deploy_states import DeploymentStatus
 
 
 class WaitingDeployment(TypedDict):
-    """A deployment that waits for approval, and all that it would run if it were approved now."""
+    """A deployment that waits for approval, with the inputs that it would have if it were approved now."""
 
     deployment: DeploymentDetails
     repository_url: str
     commit_fault: Annotated[str | None, Meta(description="Why the commit could not be looked up.")]
     new_commits: Annotated[
-        NewCommits | None, Meta(description="Null: nothing is live, or they are not known yet.")
+        NewCommits | None,
+        Meta(description="Null if nothing is live, or while the commits are not known yet."),
     ]
-    variables: Annotated[VersionDocument | None, Meta(description="Null: none.")]
-    workflow: Annotated[WorkflowInput | None, Meta(description="Null: the `pharos.yaml` of the commit.")]
+    variables: Annotated[VersionDocument | None, Meta(description="Null without variables.")]
+    workflow: Annotated[WorkflowInput | None, Meta(description="Null for the `pharos.yaml` of the commit.")]
     digest: Annotated[
         str | None,
-        Meta(description="Of repository, commit, variables and workflow. Null while the commit is unknown."),
+        Meta(
+            description="Digest of repository, commit, variables and workflow. Null while the commit is unknown."
+        ),
     ]
     changed_since_asked: Annotated[
         list[Changed] | None,
-        Meta(description="What changed since it was asked for or last approved. Null: not known."),
+        Meta(description="The inputs that changed since the request or the last approval. Null if unknown."),
     ]
-    needs_digest: Annotated[bool, Meta(description="True: the approval has to name the digest.")]
+    needs_digest: Annotated[bool, Meta(description="True if the approval has to name the digest.")]
 
 
 class ApprovalDocument(TypedDict):
-    """One thing that waits for a second person: a deployment or a change of variables."""
+    """A deployment or a change of variables that waits for a second person."""
 
     kind: Literal["deployment", "variable_change"]
     can_decide: Annotated[
         bool,
-        Meta(description="True if your role allows to decide on it, and somebody else has asked for it."),
+        Meta(description="True if your role lets you decide, and another person made the request."),
     ]
     deployment: WaitingDeployment | None
     variable_change: VariableChangeDocument | None
 
 
 class WaitingPage(NamedTuple):
-    """A page of what waits, and the sort key of its last item if more follow."""
+    """A page of pending approvals, and the sort key of its last item if more follow."""
 
     items: Sequence[ApprovalDocument]
     last_key: str | None
 
 
-# In sort keys, which order deployments before changes of variables, and each from the newest.
+# Prefixes of sort keys, which put deployments before changes of variables, and the newest first within each.
 _DEPLOYMENTS, _CHANGES = "d", "v"
 
 
 async def list_waiting(
     session: AsyncSession, keys: SealingKeys, caller: Caller, limit: int, after: str | None
 ) -> WaitingPage:
-    """Return a page of what waits in the projects that the caller may read.
+    """Return a page of the pending approvals in the projects that the caller may read.
 
     Deployments come before changes of variables, each from the newest.
 
@@ -156,7 +159,7 @@ async def _list_deployments(
             },
         )
         for (deployment, _, url, live_revision), can_decide in zip(rows, decidable, strict=True)
-        # One that was decided between two of these queries is no longer known.
+        # Leave out deployments that were decided between two of these queries.
         if deployment.id in documents and deployment.id in inputs
     ]
 

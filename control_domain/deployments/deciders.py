@@ -1,4 +1,4 @@
-"""Who may decide about what waits for a second person."""
+"""Finds which pending approvals a caller may decide."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -20,8 +20,8 @@ class Waiting(NamedTuple):
 
 
 async def list_decidable(session: AsyncSession, caller: Caller, waiting: Sequence[Waiting]) -> list[bool]:
-    """Return for each whether the caller may decide about it: has the right, and counts as another person than the one
-    who has asked for it."""
+    """Return for each item whether the caller may decide it: the caller has the right, and is certainly not the
+    requester."""
     asked_by = {each.asked_by_id for each in waiting}
     actors = await find_possible_actors(session, {caller.person.id, *asked_by}, datetime.now(UTC))
     return [

@@ -51,7 +51,7 @@ async def approve_deployment(
     the requester nor the author of a change since. Raises `CommitUnknown`, `InputsChanged`, `SecondPersonRequired`,
     `Conflict`, `ForbiddenTransition`, `DeployRunning`, and the errors of `check_accepts_deployments`.
     """
-    # First: the other reasons are of no use for a deployment that is finished.
+    # Check this first: for a finished deployment, the other errors would not help.
     check_transition(DeploymentStatus(deployment.status), DeploymentStatus.QUEUED)
     await check_second_person(session, deployment.asked_by_id, person, now)
     if deployment.revision is None and revision is None:
@@ -114,15 +114,16 @@ async def check_input_authors(
     }
     actors = await find_possible_actors(session, {person.id}.union(*authors.values()), now)
     for name, changed_by in authors.items():
-        changed = f"the {name} since deployment {deployment.id} was asked for"
+        changed = f"the {name} since deployment {deployment.id} was requested"
         if None in changed_by:
             raise SecondPersonRequired(
-                f"It is not known who changed {changed}, so nobody can be the second person. Cancel the deployment "
-                "and ask for a new one."
+                f"Pharos does not know who changed {changed}, so nobody can be the second person. "
+                "Cancel the deployment "
+                "and request a new one."
             )
         if person.id in changed_by:
             raise SecondPersonRequired(
-                f"{person.name} has changed {changed}: somebody else has to approve it."
+                f"{person.name} has changed {changed}: another person must approve it."
             )
         if not all(actors.are_two(author, person.id) for author in changed_by):
             raise SecondPersonRequired(describe_doubt(person))
@@ -131,7 +132,7 @@ async def check_input_authors(
 async def _find_authors_of_variables(
     session: AsyncSession, deployment: Deployment, inputs: DeploymentInputs
 ) -> set[int | None]:
-    """Return the authors of the versions since, back to the last one that replaced all variables."""
+    """Return the authors of the versions since then, back to the last version that replaced all variables."""
     if inputs.variables_id is None:
         return set()
     query = select(VariableSet.set_by_id, VariableSet.is_update).where(

@@ -34,7 +34,7 @@ class DeploymentDetails(TypedDict):
     id: int
     project: ProjectSummary
     environment_id: str | None
-    environment: Annotated[EnvironmentSummary | None, Meta(description="Null: it was removed.")]
+    environment: Annotated[EnvironmentSummary | None, Meta(description="Null if it was removed.")]
     repository_id: int
     status: Status
     trigger: Annotated[
@@ -42,7 +42,10 @@ class DeploymentDetails(TypedDict):
         Meta(description="`api`, `push`, `pull_request`, `rollback` or `promotion`; more values may follow."),
     ]
     revision: Annotated[str | None, Meta(description="The commit. Null until it is known.")]
-    ref: Annotated[str | None, Meta(description="What was asked for. Null: the branch of the environment.")]
+    ref: Annotated[
+        str | None,
+        Meta(description="The requested branch, tag or commit. Null for the branch of the environment."),
+    ]
     promoted_from_build_id: int | None
     rolled_back_to_build_id: Annotated[
         int | None, Meta(description="The deployment whose release it makes live again.")
@@ -53,8 +56,11 @@ class DeploymentDetails(TypedDict):
     ]
     commit_author: str | None
     note: str | None
-    asked_by: Annotated[PersonSummary | None, Meta(description="Null: a webhook, or an operator.")]
-    decided_by: Annotated[PersonSummary | None, Meta(description="Who approved or rejected it.")]
+    asked_by: Annotated[
+        PersonSummary | None,
+        Meta(description="The person who requested it. Null for a webhook or an operator."),
+    ]
+    decided_by: Annotated[PersonSummary | None, Meta(description="The person who approved or rejected it.")]
     decided_at: str | None
     created_at: str
     finished_at: str | None

@@ -1,4 +1,4 @@
-"""Environments of all projects that a caller may read, with what is live and what was deployed last in each."""
+"""Environments of all projects that a caller may read, each with its live and its newest deployment."""
 
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
@@ -24,9 +24,9 @@ class EnvironmentOverview(EnvironmentDetails):
     address: Annotated[
         str | None, Meta(description="The URL of the environment. Null until a deployer has it.")
     ]
-    running: Annotated[int, Meta(description="How many instances are in the state `running`.")]
+    running: Annotated[int, Meta(description="The number of instances in the state `running`.")]
     desired: Annotated[
-        int | None, Meta(description="How many instances shall run. Null for a release that does not say it.")
+        int | None, Meta(description="The desired number of instances. Null if the release does not say.")
     ]
     live_deployment: Annotated[
         DeploymentDetails | None, Meta(description="The deployment that made the live release live.")
@@ -124,8 +124,8 @@ async def _read_live_deployments(session: AsyncSession, ids: Sequence[int]) -> d
 
 async def _read_newest_deployments(session: AsyncSession, ids: Sequence[int]) -> dict[int, int]:
     """Return the number of the newest deployment, by environment."""
-    # Account scope: the environments are of the caller's account. One look at the end of the index for each of them: a
-    # GROUP BY would read all their deployments.
+    # Account scope: the environments are of the caller's account. One lookup at the end of the index for each
+    # environment: a GROUP BY would read all their deployments.
     newest = (
         select(func.max(Deployment.id))
         .where(Deployment.environment_id == Environment.id)

@@ -1,4 +1,4 @@
-"""Finds a deployment for a caller, with where it goes."""
+"""Finds a deployment for a caller, with its environment and project."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class FoundDeployment(NamedTuple):
 
     deployment: Deployment
     environment: Environment | None
-    """None: it was removed."""
+    """None if it was removed."""
     project: Project
 
 

@@ -1,4 +1,5 @@
-"""The inputs of a deployment. They are recorded: an approval is bound to them, and an interruption changes none."""
+"""The inputs of a deployment. They are recorded, so that an approval is bound to them and an interrupted deployment
+continues with them."""
 
 import hashlib
 import json
@@ -31,7 +32,7 @@ class DeploymentInputs:
     """The commit; None if it is not known yet."""
     variables_id: int | None
     workflow_id: int | None
-    """None: the `pharos.yaml` of the commit, or of the deployed release, counts."""
+    """The project's workflow; None for the `pharos.yaml` of the commit or of the deployed release."""
     release_source_id: int | None
     """The deployment whose release is deployed, by a rollback or a promotion, with the workflow that built it."""
 
@@ -54,7 +55,7 @@ async def read_current_inputs(
     revision: str | None,
     release_source_id: int | None,
 ) -> DeploymentInputs:
-    """Return what a deployment to this environment would run now."""
+    """Return the inputs that a new deployment to this environment would have now."""
     return await _read_inputs(
         session, target.environment.id, target.project.id, repository_id, revision, release_source_id
     )
@@ -63,7 +64,7 @@ async def read_current_inputs(
 async def read_deployment_inputs(
     session: AsyncSession, deployment: Deployment, environment: Environment, revision: str | None
 ) -> DeploymentInputs:
-    """Return what this deployment would run if it began now with this commit."""
+    """Return the inputs that this deployment would have if it began now with this commit."""
     release_source_id = deployment.rolled_back_to_id or deployment.promoted_from_id
     return await _read_inputs(
         session, environment.id, deployment.project_id, deployment.repository_id, revision, release_source_id
@@ -145,13 +146,14 @@ def check_reviewed_inputs(
     changed = describe_changes(deployment, inputs)
     if reviewed_digest is None and deployment.frozen_at is None:
         raise InputsChanged(
-            f"Nobody kept what deployment {deployment.id} was to run when it was asked for: it did not wait for "
-            f"approval then, or an earlier version of Pharos took it. {_REVIEW_AGAIN}"
+            f"The inputs of deployment {deployment.id} were not recorded when it was requested: it did not wait for "
+            f"approval then, or an earlier version of Pharos queued it. {_REVIEW_AGAIN}"
         )
     if reviewed_digest is None and changed:
         raise InputsChanged(
-            f"The {changed} changed since deployment {deployment.id} began to wait, so that this is not what was asked "
-            f"for. {_REVIEW_AGAIN}"
+            f"The {changed} changed since deployment {deployment.id} began to wait, so it would not "
+            "run what was requested. "
+            f"{_REVIEW_AGAIN}"
         )
     if reviewed_digest is not None and (
         len(reviewed_digest) < MIN_DIGEST_LENGTH or not inputs.digest().startswith(reviewed_digest)

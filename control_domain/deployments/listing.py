@@ -15,9 +15,9 @@ from control_domain.paging import Page
 from control_domain.tables.deployments import Deployment
 from control_domain.tables.projects import Environment, Project, ProjectRole
 
-# With at most so many projects, read each from its own index; with more, scan the index of the account.
+# Up to this number of projects, read each from its own index; above it, scan the index of the account.
 _MAX_SEPARATE_PROJECTS = 100
-# In place of a number of projects: all of the account, and a list that is too long or empty.
+# These stand in for a number of projects: all projects of the account, and a list that is too long or empty.
 _ALL_PROJECTS = 0
 _MANY_PROJECTS = -1
 _OWN_PROJECTS = (

@@ -27,7 +27,7 @@ _AS_JSON = select(
 
 
 async def tail_log_as_json(session: AsyncSession, deployment_id: int) -> tuple[bytes, bool]:
-    """Return the last 1,000 lines in order, as a JSON list of documents as `describe_line` makes them, and whether
+    """Return the last 1,000 lines in order, as a JSON list of documents in the form of `describe_line`, and whether
     there are earlier ones."""
     if session.get_bind().dialect.name == "sqlite":
         # SQLite runs in this process: fetching a thousand rows and encoding them takes twice as long.

@@ -1,4 +1,4 @@
-"""The commits that a waiting deployment would bring live, and those of the live release that it lacks."""
+"""The commits that a waiting deployment would bring live, and the commits of the live release that it lacks."""
 
 from collections.abc import Sequence
 from typing import Annotated, TypedDict
@@ -26,23 +26,25 @@ class NewCommits(TypedDict):
     since: Annotated[str, Meta(description="The commit of the live release that it was compared with.")]
     added: Annotated[
         int | None,
-        Meta(description="The number of commits that would go live. Null: not known, see `fault`."),
+        Meta(
+            description="The number of commits that would go live. Null if unknown; `fault` has the reason."
+        ),
     ]
     missing: Annotated[
         int | None,
         Meta(description="The number of commits of the live release that would no longer be live."),
     ]
-    newest: Annotated[list[CommitSummary], Meta(description="Of those that would go live, the newest 20.")]
-    fault: Annotated[str | None, Meta(description="Why they could not be counted.")]
+    newest: Annotated[list[CommitSummary], Meta(description="The newest 20 commits that would go live.")]
+    fault: Annotated[str | None, Meta(description="Why the commits could not be counted.")]
 
 
 def encode_new_commits(found: NewCommits | None) -> str:
-    """Return what `new_commits` of a deployment stores. None: there was no live release."""
+    """Return the value of the column `new_commits` of a deployment. None stands for no live release."""
     return msgspec.json.encode(found).decode()
 
 
 def read_new_commits(deployment: Deployment, live_revision: str | None) -> NewCommits | None:
-    """Return the commits; None if they are not known yet, or if another release is live by now."""
+    """Return the commits; None if they are not known yet, or if another release is live now."""
     if deployment.new_commits is None or live_revision is None:
         return None
     found = msgspec.json.decode(deployment.new_commits, type=NewCommits | None)

@@ -61,8 +61,8 @@ _LAST_LINES = (
 async def find_deployment(
     session: AsyncSession, caller: Caller, build: int | None, right: Right
 ) -> tuple[DeploymentWithEnvironment, DeployTarget | None]:
-    """Return the deployment and its environment, None if that was removed. Raises `NotFound`, also for a deployment of
-    another account, and `DeployNotAllowed`."""
+    """Return the deployment and its environment, which is None if it was removed. Raises `NotFound`, also for a
+    deployment of another account, and `DeployNotAllowed`."""
     values = {"account": caller.account.id, "person": caller.person.id, "build": build}
     row = (await session.execute(_DEPLOYMENT, values)).one_or_none()
     if row is None:
@@ -102,8 +102,8 @@ async def queue_rollback(
     release = await find_retained_release(session, deployment)
     if release is None or deploy_target is None:
         message = (
-            "has no retained release: an environment retains its newest five, "
-            "or as many as the workflow's retain says"
+            "has no retained release: an environment retains its five newest releases, "
+            "or the number in `retain` of the workflow"
         )
         raise NotRetained(f"Deployment {deployment.id} {message}.", errors=[FieldError("build", message)])
     request = DeploymentRequest(
@@ -141,9 +141,9 @@ async def queue_promotion(
     actor: Actor,
     now: datetime,
 ) -> tuple[Deployment, DeployTarget]:
-    """Queue the release of this deployment in a later environment of its project. `target` is an ID of that; `place` is
-    the deployment's own environment, None if it was removed. Raises `NotPromotable`, and the errors of
-    `queue_deployment`."""
+    """Queue the release of this deployment in a later environment of its project. `target` is the ID of the later
+    environment; `deploy_target` is the deployment's own environment, None if it was removed. Raises `NotPromotable`,
+    and the errors of `queue_deployment`."""
     release = await find_retained_release(session, deployment)
     if release is None or deploy_target is None:
         message = "has not succeeded, or its release is not retained any more"
@@ -170,9 +170,9 @@ async def _find_later_environment(
     )
     to = (await session.execute(query)).scalar_one_or_none()
     if to is None:
-        message = "is no environment of the deployment's project"
+        message = "is not an environment of the deployment's project"
     elif to.position <= deploy_target.environment.position:
-        message = f"comes no later than {deploy_target.environment.slug}, where the deployment went"
+        message = f"is not later than {deploy_target.environment.slug}, the environment of the deployment"
     else:
         return DeployTarget(to, deploy_target.project)
     raise NotPromotable(
@@ -182,7 +182,7 @@ async def _find_later_environment(
 
 
 async def find_retained_release(session: AsyncSession, deployment: Deployment) -> Release | None:
-    """Return the release that the deployment made live, its own or that of a rollback; None if it is not retained."""
+    """Return the release that the deployment built or, as a rollback, made live again; None if it is not retained."""
     if deployment.status != DeploymentStatus.SUCCEEDED:
         return None
     source_id = deployment.rolled_back_to_id or deployment.id

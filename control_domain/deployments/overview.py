@@ -1,4 +1,4 @@
-"""One deployment with its steps, its repository, and what became of its release."""
+"""One deployment with its steps, its repository, and the present state of its release."""
 
 from typing import Annotated, TypedDict, cast
 
@@ -24,23 +24,32 @@ class SourceRepository(TypedDict):
 
 
 class DeploymentOverview(DeploymentDetails):
-    """A deployment with its steps, its repository, and what became of its release."""
+    """A deployment with its steps, its repository, and the present state of its release."""
 
-    steps: Annotated[list[StepDocument], Meta(description="Those that have begun, in their order.")]
+    steps: Annotated[list[StepDocument], Meta(description="The steps that have begun, in order.")]
     attempts: Annotated[
-        int, Meta(description="More than 1: the deployer ended meanwhile, and another one continued.")
+        int,
+        Meta(
+            description="The number of deployers that worked on it: more than 1 if one ended "
+            "and another one continued."
+        ),
     ]
     repository: SourceRepository
     address: Annotated[
         str | None, Meta(description="The URL of the environment. Null until a deployer has it.")
     ]
-    is_live: Annotated[bool, Meta(description="True: it made the release live that the environment serves.")]
+    is_live: Annotated[
+        bool,
+        Meta(description="True if this deployment made the release live that the environment serves now."),
+    ]
     is_retained: Annotated[
-        bool, Meta(description="True: a rollback or a promotion can make its release live again.")
+        bool, Meta(description="True if a rollback or a promotion can make its release live again.")
     ]
     live_deployment_id: Annotated[
         int | None,
-        Meta(description="The deployment that made the live release of the environment live. Null: none."),
+        Meta(
+            description="The deployment that made the environment's live release live. Null if nothing is live."
+        ),
     ]
     live_revision: str | None
 

@@ -22,13 +22,14 @@ class StepDocument(TypedDict):
         Meta(description="`release` runs the release steps; `start` waits until the processes are healthy."),
     ]
     started_at: str
-    ended_at: Annotated[str | None, Meta(description="Null: it is not over yet.")]
+    ended_at: Annotated[str | None, Meta(description="Null while the step is in progress.")]
 
 
 def reach_step(deployment: Deployment, step: DeploymentStep, now: datetime) -> dict[str, Any]:
-    """Return the columns of a deployment that begins a step.
+    """Return the columns to write when a deployment begins a step.
 
-    A step that begins again keeps its time: its duration then includes the interruption. Later steps are forgotten.
+    A step that begins again keeps its time: its duration then includes the interruption. The times of later steps are
+    deleted.
     """
     begun = _read(deployment)
     earlier = _ORDER[: _ORDER.index(step.value)]
@@ -38,7 +39,7 @@ def reach_step(deployment: Deployment, step: DeploymentStep, now: datetime) -> d
 
 
 def describe_steps(deployment: Deployment) -> Sequence[StepDocument]:
-    """Return the steps that have begun, in their order. The last one ends with the deployment."""
+    """Return the steps that have begun, in order. The last step ends when the deployment ends."""
     begun = _read(deployment)
     names = [name for name in _ORDER if name in begun]
     finished = None if deployment.finished_at is None else format_time(deployment.finished_at)

@@ -28,7 +28,7 @@ _SHORT_COMMIT_LENGTH = 7
 
 @dataclass(frozen=True, slots=True)
 class DeploymentRequest:
-    """What to deploy to an environment, and why."""
+    """A request to deploy to an environment: what to deploy, and why."""
 
     trigger: Trigger
     repository_id: int | None = None
@@ -176,11 +176,11 @@ async def _insert(
 
 async def deploy_running_error(session: AsyncSession, environment_id: int) -> DeployRunning:
     """Return the error that names the environment's active deployment."""
-    # None if it ended meanwhile. The error was right when it was raised.
+    # None if the deployment has ended meanwhile. The error was correct when it was raised.
     number = await _find_active(session, environment_id)
     name = "A deployment" if number is None else f"Deployment {number}"
     return DeployRunning(
-        f"{name} of this environment is not finished. Wait for it, then ask again.",
+        f"{name} of this environment is not finished. Wait for it, then send the request again.",
         members={"active_deployment_id": number},
     )
 

@@ -1,4 +1,4 @@
-"""Reads what the processes of an environment print, where it lies on this machine."""
+"""Reads the output of an environment's processes if it is stored on this machine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from control_domain.tables.projects import Environment
 from control_domain.tables.runtime import EnvironmentLease, Instance
 from pipeline_contracts.errors import Conflict
 
-# Of all processes at once. There may be 400: 20 of the workflow with 20 replicas each.
+# Limit for all processes together. There may be 400: 20 processes in the workflow with 20 replicas each.
 _TOTAL_BYTES = 4 * 1024 * 1024
 _MIN_BYTES = 16 * 1024
-# Where nothing runs, the processes of the newest deployment are read, of which nobody knows how many there are.
+# If nothing runs, the output of the newest deployment is read. The number of its processes is not known.
 _UNKNOWN_COUNT = 64
 
 Running = Mapping[int, frozenset[str]]
@@ -33,9 +33,7 @@ class PrintedLines(TypedDict):
     process: str
     number: int
     lines: Annotated[list[str], Meta(description="Whole lines, the oldest first.")]
-    truncated: Annotated[
-        bool, Meta(description="Lines before these were left out, or were removed meanwhile.")
-    ]
+    truncated: Annotated[bool, Meta(description="True if earlier lines were left out or removed.")]
 
 
 class ProcessLines(PrintedLines):
@@ -53,7 +51,7 @@ class EnvironmentOutput(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class OutputFilter:
-    """Which processes to read; None: all."""
+    """The processes to read; None matches every process."""
 
     process: str | None = None
     number: int | None = None
@@ -96,8 +94,8 @@ async def read_output(
 ) -> Sequence[OutputPart]:
     """Return the output after `offsets` (see `ProcessOutput`). `holder`: the deployer that has the environment.
 
-    Where nothing runs, returns that of the newest deployment: it says why. Raises `Conflict` if the output is not on
-    this machine, or cannot be read.
+    If no process runs, returns the output of the newest deployment, which usually shows why. Raises `Conflict` if the
+    output is not on this machine or cannot be read.
     """
     matching = {number: _choose_names(names, wanted) for number, names in running.items()}
     matching = {number: names for number, names in matching.items() if names}
@@ -112,7 +110,7 @@ async def read_output(
         except OutputUnreadable as error:
             raise Conflict(str(error)) from error
     is_here = output is not None and holder is not None and output.belongs_to(holder)
-    # A deployer that had the environment before may have old output of it.
+    # The folder may belong to a former deployer of the environment and contain old output.
     if parts is None or (not parts and not is_here):
         raise _explain_absence(target, holder, is_here=is_here)
     return [part for part in parts if wanted.matches(part.process, part.number)]
@@ -130,7 +128,7 @@ def _choose_names(names: frozenset[str], wanted: OutputFilter) -> frozenset[str]
 def _explain_absence(target: DeployTarget, holder: str | None, *, is_here: bool) -> Conflict:
     name = f"{target.project.slug}/{target.environment.slug}"
     if holder is None or is_here:
-        return Conflict(f"Nothing of {name} has run yet: deploy it first.")
+        return Conflict(f"No process of {name} has run yet: deploy it first.")
     host = host_of(holder)
     return Conflict(
         f"The output of {name} is on the machine of its deployer, {host}, below outputs/{target.environment.public_id} "
@@ -147,9 +145,9 @@ def describe_output(target: DeployTarget, parts: Sequence[OutputPart], tail: int
 
 
 def describe_lines(part: OutputPart, tail: int | None = None) -> PrintedLines:
-    """Return the lines of a part, or the last `tail` of them."""
+    """Return the lines of a part, or only the last `tail` lines."""
     lines = part.text.split("\n")
-    # The text of a line that is read in parts has no line break at its end.
+    # The text has no line break at its end if the line is read in parts.
     if lines[-1] == "":
         lines.pop()
     is_cut = tail is not None and len(lines) > tail

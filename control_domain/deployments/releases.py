@@ -16,11 +16,12 @@ from pipeline_contracts.times import format_time
 
 
 class LivePeriod(TypedDict):
-    """Since when a release is live."""
+    """The present live period of a release."""
 
     since: str
     deployment_id: Annotated[
-        int, Meta(description="The deployment that made it live: the one that built it, or a rollback.")
+        int,
+        Meta(description="The deployment that made it live: the deployment that built it, or a rollback."),
     ]
     held: Annotated[bool, Meta(description="True after a rollback: pushes do not replace this release.")]
 
@@ -30,9 +31,11 @@ class ReleaseDocument(TypedDict):
 
     deployment_id: Annotated[int, Meta(description="The deployment that built it.")]
     revision: str
-    variables_version: Annotated[int | None, Meta(description="The variables that it runs with. Null: none.")]
+    variables_version: Annotated[
+        int | None, Meta(description="The variables that it runs with. Null without variables.")
+    ]
     created_at: str
-    live: Annotated[LivePeriod | None, Meta(description="Null: another release is live, or none.")]
+    live: Annotated[LivePeriod | None, Meta(description="Null unless this release is live.")]
 
 
 async def list_releases(

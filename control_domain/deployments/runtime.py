@@ -1,4 +1,4 @@
-"""What runs in environments, as their deployers report it."""
+"""The processes and releases that run in environments, as reported by their deployers."""
 
 import json
 from collections import defaultdict
@@ -41,33 +41,36 @@ class DeployerDocument(TypedDict):
 
     host: str
     responds: Annotated[
-        bool, Meta(description="False once its lease has ended: what is reported may be out of date.")
+        bool, Meta(description="False once its lease has ended: the report may then be out of date.")
     ]
     leased_until: str
-    doing: Annotated[str | None, Meta(description="What it is doing now, such as a build.")]
+    doing: Annotated[str | None, Meta(description="Its present work, such as a build.")]
 
 
 class ProcessInstance(TypedDict):
     """One running copy of a process."""
 
     process: Annotated[str, Meta(description="Its name in the workflow.", examples=["web"])]
-    number: Annotated[int, Meta(description="From 1 in each process.")]
+    number: Annotated[int, Meta(description="The number of the instance, from 1 in each process.")]
     deployment_id: int
     state: Annotated[
         Literal["starting", "running", "waiting", "draining"],
         Meta(
-            description="`waiting`: it has ended and is started again soon. `draining`: it finishes its requests."
+            description="`waiting`: the instance has ended and will be restarted soon. `draining`: "
+            "it finishes its requests."
         ),
     ]
     pid: int | None
     port: int | None
     restarts: int
-    last_exit: Annotated[str | None, Meta(description="How it ended last. Null: it has not ended yet.")]
+    last_exit: Annotated[
+        str | None, Meta(description="How the instance ended last. Null if it has not ended yet.")
+    ]
     started_at: str | None
 
 
 class EnvironmentProcesses(TypedDict):
-    """What runs in an environment, as its deployer reported last."""
+    """The processes of an environment in the last report of its deployer."""
 
     environment: EnvironmentSummary
     state: Annotated[Literal["running", "hibernated"], Meta(description="The desired state.")]
@@ -78,14 +81,14 @@ class EnvironmentProcesses(TypedDict):
     active_deployment: ActiveDeployment | None
     deployer: DeployerDocument | None
     desired: Annotated[
-        int | None, Meta(description="How many instances shall run. Null for a release that does not say it.")
+        int | None, Meta(description="The desired number of instances. Null if the release does not say.")
     ]
-    running: Annotated[int, Meta(description="How many instances are in the state `running`.")]
+    running: Annotated[int, Meta(description="The number of instances in the state `running`.")]
     instances: list[ProcessInstance]
 
 
 class Runtime(NamedTuple):
-    """What is known of one environment's release, deployment and deployer; None: there is none."""
+    """The release, deployment and deployer of one environment; None for each that does not exist."""
 
     environment: Environment
     lease: EnvironmentLease | None
@@ -97,7 +100,7 @@ class Runtime(NamedTuple):
 
 
 async def read_runtimes(session: AsyncSession, environments: Sequence[Environment]) -> Mapping[int, Runtime]:
-    """Return what is known of each environment, by its number, in one query."""
+    """Return the runtime of each environment by its number, in one query."""
     ids = [environment.id for environment in environments]
     query = (
         select(
@@ -167,7 +170,7 @@ def describe_active(runtime: Runtime) -> ActiveDeployment | None:
 
 
 def host_of(deployer_name: str) -> str:
-    """Return the machine of a deployer. Its folder there is nobody's business but the operator's."""
+    """Return the machine of a deployer. The deployer's folder is left out: only the operator may know it."""
     return deployer_name.partition(":")[0]
 
 
@@ -198,7 +201,7 @@ def _describe_instance(instance: Instance) -> ProcessInstance:
 
 
 def count_desired(environment: Environment, release: Release | None) -> int | None:
-    """Return how many instances shall run: of `web` as the environment says, of the others as the workflow does."""
+    """Return the desired number of instances: the environment sets it for `web`, the workflow for other processes."""
     if release is None or environment.state != EnvironmentState.RUNNING:
         return 0
     try:

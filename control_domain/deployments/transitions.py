@@ -17,9 +17,9 @@ async def transition_deployment(
 ) -> None:
     """Set the deployment's next status and the columns `values`. A final status also sets `finished_at`.
 
-    All changes of a status go through here, and with them the alert events of deployments. Raises
-    `ForbiddenTransition` if the transition is not allowed, or if the status changed since it was read;
-    `IntegrityError` if the environment already has an active deployment.
+    This function makes all changes of a status, and records their alert events. Raises `ForbiddenTransition` if the
+    transition is not allowed, or if the status changed since it was read; `IntegrityError` if the environment already
+    has an active deployment.
     """
     if to in FINAL_STATUSES:
         values["finished_at"] = now
@@ -29,5 +29,5 @@ async def transition_deployment(
 
 
 def add_log_line(session: AsyncSession, deployment_id: int, text: str, now: datetime) -> None:
-    """Add a line of Pharos' own to the deployment's log."""
+    """Add a line that Pharos itself writes to the deployment's log."""
     session.add(DeploymentLine(deployment_id=deployment_id, at=format_time(now), stream="system", text=text))

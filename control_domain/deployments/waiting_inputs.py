@@ -1,4 +1,4 @@
-"""What deployments that wait for approval would run if they were approved now."""
+"""The inputs that deployments waiting for approval would have if they were approved now."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -27,9 +27,9 @@ class VersionDocument(TypedDict):
 
 
 class WorkflowInput(TypedDict):
-    """The workflow that a deployment would run: the project's, or that of the release that it promotes."""
+    """The workflow that a deployment would run: that of the project, or that of the promoted release."""
 
-    version: Annotated[int | None, Meta(description="Of the project's workflow.")]
+    version: Annotated[int | None, Meta(description="The version of the project's workflow.")]
     set_at: str | None
     set_by: PersonSummary | None
     release_of: Annotated[int | None, Meta(description="The deployment that built the release.")]
@@ -40,7 +40,7 @@ class WorkflowInput(TypedDict):
 async def read_waiting_inputs(
     session: AsyncSession, caller: Caller, deployments: Iterable[Deployment]
 ) -> Mapping[int, DeploymentInputs]:
-    """Return what each deployment would run if it began now."""
+    """Return the inputs that each deployment would have if it began now."""
     # Account scope: the deployments of the outer query are of the account.
     variables = (
         select(VariableSet.id)

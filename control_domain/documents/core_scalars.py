@@ -16,7 +16,7 @@ _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(
     r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
 )
-# A plain scalar that is not text begins with one of them.
+# A plain scalar that is not text begins with one of these characters.
 _FIRST_CHARACTERS = frozenset("~nNtTfF+-.0123456789")
 # Longer numbers are beyond 64 bits in every base, except with leading zeros.
 _MAX_DIGITS = 70
@@ -42,18 +42,18 @@ def read_scalar(text: str, tag: str | None, plain: bool) -> Scalar:
         raise BadScalar(describe_bad_tag(tag))
     pattern, read = _READERS[kind]
     if pattern.fullmatch(text) is None:
-        raise BadScalar(f"is tagged !!{kind} but is none")
+        raise BadScalar(f"has the tag !!{kind} but is none")
     return read(text)
 
 
 def describe_bad_tag(tag: str) -> str:
     """Return why this tag is refused."""
     shown = f"!!{tag.removeprefix(_PREFIX)}" if tag.startswith(_PREFIX) else tag
-    return f"has the tag {shown[:60]!r}: only those of YAML's core schema are taken; leave it out"
+    return f"has the tag {shown[:60]!r}: only tags of YAML's core schema are allowed; remove it"
 
 
 def is_core_tag(tag: str | None, kind: str) -> bool:
-    """True for the tags that a collection of this kind (`map`, `seq`) may have: none, or that of the kind."""
+    """True if a collection of this kind (`map`, `seq`) may have the tag: no tag, or the tag of the kind."""
     return tag is None or tag == f"{_PREFIX}{kind}"
 
 
@@ -74,7 +74,7 @@ def _read_int(text: str) -> int:
         else int(text.removeprefix("0o").removeprefix("0x"), _BASES.get(text[:2], 10))
     )
     if value is None or not -(2**63) <= value < 2**63:
-        raise BadScalar("is a whole number that 64 bits do not hold: write it in quotes")
+        raise BadScalar("is a whole number that does not fit into 64 bits: write it in quotes")
     return value
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 MAX_FAULTS = 20
-"""As many are reported."""
+"""The number of faults that are reported."""
 _MAX_COLLECTED = 5 * MAX_FAULTS
 _MAX_QUOTED = 60
 _PLAIN = re.compile("[A-Za-z0-9_./-]{1,60}")
@@ -40,7 +40,7 @@ class DocumentFault(Exception):
 
 
 def add_fault(faults: list[Fault], fault: Fault) -> None:
-    """Add a fault. Raises `DocumentFault` with all of them once there are so many that reading on is of no use."""
+    """Add a fault. Raises `DocumentFault` with all faults once their limit is reached."""
     faults.append(fault)
     if len(faults) >= _MAX_COLLECTED:
         raise DocumentFault(faults)

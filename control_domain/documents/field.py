@@ -16,7 +16,7 @@ from control_domain.documents.faults import (
 from control_domain.documents.strict_yaml import Node, Unreadable
 from control_domain.slugs import MAX_SLUG_LENGTH, is_slug
 
-# Escapes can make them. PyYAML without libyaml accepts half a surrogate pair, which UTF-8 cannot encode.
+# Escapes can produce these. PyYAML without libyaml accepts half a surrogate pair, which UTF-8 cannot encode.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _KINDS = {
     str: "text",
@@ -31,8 +31,8 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A value of a document. Methods that read it return None for a wrong value, after they have added why to `faults`.
-    All raise `DocumentFault` at the 100th fault."""
+    """A value of a document. Methods that read it add a fault to `faults` and return None if the value is wrong. All
+    methods raise `DocumentFault` at the 100th fault."""
 
     node: Node
     faults: list[Fault]
@@ -74,7 +74,7 @@ class Field:
         members = self.members(allow_null=allow_null)
         if members is None:
             return None
-        # Finding the nearest key is slow, and no more faults than these are reported.
+        # Finding the nearest key is slow, so it is done only for faults that are reported.
         for key in islice((key for key in members if key not in known), MAX_FAULTS):
             members[key].refuse(_describe_unknown(key, known))
         for key in needed:
@@ -90,7 +90,7 @@ class Field:
             self._refuse_kind("a list")
             return None
         if len(self.node.value) > most:
-            self.refuse(f"has {len(self.node.value):,} items: {most:,} are the most")
+            self.refuse(f"has {len(self.node.value):,} items: the limit is {most:,}")
             return None
         if len(self.node.value) < least:
             self.refuse(f"has {len(self.node.value)} items: {least} is the least")
@@ -107,14 +107,14 @@ class Field:
             self._refuse_kind("text")
             return None
         if not 1 <= len(value) <= most:
-            self.refuse(f"has {len(value):,} characters: 1 to {most:,} are taken")
+            self.refuse(f"has {len(value):,} characters: 1 to {most:,} are allowed")
             return None
         for control in _CONTROL.finditer(value):
             if control[0] not in allowed:
                 found = "a line break" if control[0] in "\n\r" else f"the character U+{ord(control[0]):04X}"
                 if self.node.bound:
                     found = "a line break or another control character"
-                self.refuse(f"holds {found}, which is not taken here")
+                self.refuse(f"holds {found}, which is not allowed here")
                 return None
         return value
 
@@ -172,7 +172,7 @@ class Field:
             return
         advice = ": write it in quotes" if expected == "text" and not isinstance(value, Mapping) else ""
         if self.node.bound:
-            advice = ", which is all that a binding can give"
+            advice = ": a binding can only give text"
         self.refuse(f"must be {expected}, not {_KINDS[type(value)]}{advice}")
 
 

@@ -31,9 +31,9 @@ from control_domain.documents.faults import (
 MAX_CHARACTERS = 50_000
 MAX_DEPTH = 32
 MAX_VALUES = 10_000
-"""Keys included, with each alias counted as what it stands for. Each value costs time, however short it is."""
+"""Values and keys, where each alias counts as the values that it stands for. Even a short value takes time to check."""
 MAX_EXPANSION = 10
-"""How many times as many values as are written there may be once each alias is replaced by what it stands for."""
+"""Limit of the factor by which aliases may multiply the number of values in the text."""
 
 # libyaml reads texts in a tenth of the time; not every platform has it.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -57,7 +57,7 @@ class Node:
     value: "Value"
     line: int
     bound: bool = False
-    """True for a text that a binding gave a part of: no message may quote it."""
+    """True for a text that contains the value of a binding: no message may quote it."""
 
 
 Value = Scalar | Unreadable | Mapping[str, Node] | tuple[Node, ...]
@@ -76,7 +76,7 @@ def collect_yaml(text: str, faults: list[Fault]) -> Node | None:
     """Return the value of the text's only document with `Unreadable` in place of faulty values; None if the text cannot
     be read to its end.
 
-    Adds what is wrong to `faults`. Raises `DocumentFault` at the 100th fault.
+    Adds faults to `faults`. Raises `DocumentFault` at the 100th fault.
     """
     text = text.removeprefix("\ufeff")
     if len(text) > MAX_CHARACTERS:
@@ -84,7 +84,7 @@ def collect_yaml(text: str, faults: list[Fault]) -> Node | None:
         return None
     control = _CONTROL.search(text)
     if control is not None:
-        message = f"the character U+{ord(control[0]):04X} is not taken as it stands"
+        message = f"the character U+{ord(control[0]):04X} is not allowed"
         faults.append(Fault("", 1 + _count_lines(text[: control.start()]), message))
         return None
     try:
@@ -120,13 +120,13 @@ class _CannotContinue(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Anchored:
-    """What an anchor stands for, and what each alias of it adds to the document."""
+    """The value of an anchor, and the size that each of its aliases adds to the document."""
 
     value: Value
     size: int
-    """Values in it, itself and keys included."""
+    """The number of values in it, including keys and the value itself."""
     length: int
-    """Characters of all scalars in it."""
+    """The number of characters of all scalars in it."""
     height: int = 0
     """Levels of collections."""
     is_merge: bool = False
@@ -143,7 +143,8 @@ class _Reader:
         self._places: list[str | int | None] = []
         """The key or index in each open collection; None while a key, or the value of a faulty key, is read."""
         self._written = 0
-        """Values as they are written. The other counters count an alias as what it stands for."""
+        """Values in the text, where an alias counts as one. The other counters count the values that an alias stands
+        for."""
         self._size = self._length = self._aliased_length = 0
         # The place of each alias, its line, and how many values there were after it.
         self._aliases: list[tuple[Places, int, int]] = []
@@ -155,13 +156,13 @@ class _Reader:
         if isinstance(start, yaml.StreamEndEvent):
             raise self._cannot_continue(1, "is empty")
         if start.version not in (None, (1, 2)):
-            raise self._cannot_continue(_line(start), "is not YAML 1.2: leave the %YAML line out")
+            raise self._cannot_continue(_line(start), "is not YAML 1.2: remove the %YAML line")
         event = next(self._events)
         value, _ = self._read_value(event)
         next(self._events)
         end = next(self._events)
         if not isinstance(end, yaml.StreamEndEvent):
-            raise self._cannot_continue(_line(end), "a second document begins here: only one is taken")
+            raise self._cannot_continue(_line(end), "a second document begins here: only one is allowed")
         for places, line, size in self._aliases:
             if size > MAX_EXPANSION * self._written:
                 message = f"aliases make the document more than {MAX_EXPANSION} times as large"
@@ -249,13 +250,13 @@ class _Reader:
         """Return the key that was read from this event, or None for a faulty one."""
         line = _line(event)
         if self._is_merge(event):
-            self._refuse(line, "merge keys (<<) are not taken: write what you want merged")
+            self._refuse(line, "merge keys (<<) are not supported: write the merged keys instead")
         elif not isinstance(key, str):
             if not isinstance(key, Unreadable):
                 self._refuse(line, "a key is not text: write it in quotes")
         elif key in members:
             self._places[-1] = key
-            self._refuse(line, f"is given on line {members[key].line} already")
+            self._refuse(line, f"is given already on line {members[key].line}")
         else:
             return key
         return None

@@ -33,20 +33,20 @@ MAX_ORDER = 1000
 
 @dataclass(frozen=True, slots=True)
 class NewEnvironment:
-    """What a new environment is."""
+    """The settings of a new environment."""
 
     name: str
     type: str
     slug: str | None = None
-    """None: made from the name."""
+    """None to make one from the name."""
     order: int | None = None
-    """None: that of the type."""
+    """None for the default of the type."""
     branch: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SettingChanges:
-    """New settings of an environment; the others stay."""
+    """New settings of an environment; settings that are UNSET stay unchanged."""
 
     name: str | UnsetType = UNSET
     order: int | UnsetType = UNSET
@@ -89,8 +89,8 @@ async def add_environment(
 async def change_environment(
     session: AsyncSession, target: DeployTarget, changes: SettingChanges, actor: Actor, now: datetime
 ) -> Sequence[str]:
-    """Change settings of the locked environment. Return the slugs of the previews whose deploys wait for approval from
-    now on, because they have copies of its variables.
+    """Change settings of the locked environment. Return the slugs of the previews whose deploys need approval from now
+    on, because they have copies of its variables.
 
     Raises `InvalidInput`, and `SecondPersonRequired` if the changes lower the environment's gate.
     """
@@ -141,7 +141,7 @@ def _read_window(text: str | None) -> str | None:
     except BadWindow as error:
         reason = str(error)
         raise invalid_field(
-            "window", f"is no window: {reason[:1].lower()}{reason[1:].rstrip('.')}"
+            "window", f"is not a valid deploy window: {reason[:1].lower()}{reason[1:].rstrip('.')}"
         ) from error
 
 
@@ -152,7 +152,7 @@ def _describe_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> di
 async def set_lock(
     session: AsyncSession, target: DeployTarget, reason: str, actor: Actor, now: datetime
 ) -> None:
-    """Lock the environment; nothing changes if this person has locked it for the same reason.
+    """Lock the environment; nothing changes if this person has already locked it for the same reason.
 
     Raises `InvalidInput` for the reason, `Conflict` if it is locked otherwise, and `NotFound` if it was removed.
     """

@@ -1,4 +1,4 @@
-"""Documents of environments: settings, lock, what is live, and what waits."""
+"""Documents of environments: settings, lock, live release, and pending deployments and approvals."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _MAX_WAITING = 20
 
 
 class ApprovalSettings(TypedDict):
-    """What waits for a second person."""
+    """The kinds of changes that wait for a second person."""
 
     deploys: bool
     variables: bool
@@ -39,7 +39,9 @@ class LockDocument(TypedDict):
     """The lock of an environment, which refuses deployments."""
 
     reason: str
-    by: Annotated[PersonSummary | None, Meta(description="Null: an operator, or the configuration.")]
+    by: Annotated[
+        PersonSummary | None, Meta(description="Null if an operator or a configuration run locked it.")
+    ]
     since: str
 
 
@@ -67,31 +69,33 @@ class UnfinishedDeployment(TypedDict):
 
 
 class WaitingForApproval(TypedDict):
-    """The newest of what waits for a second person in an environment, by ID."""
+    """The IDs of the newest deployment and the newest change of variables that wait for approval in an environment."""
 
     deployments: list[int]
     variable_changes: list[int]
 
 
 class EnvironmentSettings(TypedDict):
-    """The settings of an environment that `PATCH` changes, and `ETag` is of."""
+    """The settings of an environment, which `PATCH` changes and `ETag` identifies."""
 
     name: str
     order: Annotated[int, Meta(description="Deployments are promoted to environments of a higher order.")]
-    branch: Annotated[str | None, Meta(description="The branch that is deployed; null: the repository's.")]
+    branch: Annotated[
+        str | None, Meta(description="The branch that is deployed; null for the repository's branch.")
+    ]
     window: Annotated[
         str | None,
         Meta(
-            description="When the environment takes deploys; null: at any time.",
+            description="When deploys are allowed; null for any time.",
             examples=["mon,tue,wed,thu 09:00-16:00 Europe/Oslo"],
         ),
     ]
     approval: ApprovalSettings
-    wake_on_request: Annotated[bool, Meta(description="True: a request wakes it from hibernation.")]
+    wake_on_request: Annotated[bool, Meta(description="True if a request wakes it from hibernation.")]
 
 
 class EnvironmentDetails(EnvironmentDocument, EnvironmentSettings):
-    """An environment with its settings, its lock, what is live, and what waits."""
+    """An environment with its settings, its lock, its live release, and its pending deployments and approvals."""
 
     number: Annotated[int, Meta(description="The numeric ID.")]
     project: ProjectSummary
@@ -109,8 +113,7 @@ class ChangedEnvironment(EnvironmentDetails):
     gated_previews: Annotated[
         list[str],
         Meta(
-            description="The slugs of previews with copies of its variables, whose deploys wait for approval from now "
-            "on as well."
+            description="The slugs of previews that have copies of its variables: their deploys now need approval too."
         ),
     ]
 
@@ -118,16 +121,16 @@ class ChangedEnvironment(EnvironmentDetails):
 class ResumedEnvironment(EnvironmentDetails):
     """An environment to which pushes deploy again."""
 
-    resumed: Annotated[bool, Meta(description="False if no rollback held pushes back.")]
+    resumed: Annotated[bool, Meta(description="False if no rollback had paused pushes.")]
 
 
 class RemovedCounts(TypedDict):
-    """What was removed with an environment."""
+    """The number of rows that were removed together with an environment."""
 
     keys: int
     heartbeats: int
     queues: int
-    canceled: Annotated[int, Meta(description="Deployments that waited for approval, and were canceled.")]
+    canceled: Annotated[int, Meta(description="Canceled deployments that had waited for approval.")]
 
 
 class RemovedEnvironmentDocument(TypedDict):
@@ -156,12 +159,12 @@ def describe_settings(environment: Environment) -> EnvironmentSettings:
 
 
 def select_settings(document: EnvironmentSettings) -> dict[str, Any]:
-    """Return only the settings, of which `ETag` is made."""
+    """Return only the settings, from which the `ETag` is computed."""
     return {name: cast(Any, document)[name] for name in EnvironmentSettings.__annotations__}
 
 
 def describe_lock(lock: EnvironmentLock, person: Person | None) -> LockDocument:
-    """`person`: who has set the lock."""
+    """`person`: the person who set the lock."""
     return {
         "reason": lock.reason,
         "by": None if person is None else summarize_person(person),
@@ -259,7 +262,7 @@ async def _read_live(session: AsyncSession, ids: Sequence[int]) -> dict[int, Liv
 
 
 async def _read_variables(session: AsyncSession, ids: Sequence[int]) -> dict[int, VariablesSummary]:
-    """Without the sealed values, which nobody needs here."""
+    """Return the newest variables of environments, without the sealed values, which are not needed here."""
     others = aliased(VariableSet)
     # Account scope: the environments of the outer query are of the account.
     newest = select(func.max(others.version)).where(others.environment_id == VariableSet.environment_id)

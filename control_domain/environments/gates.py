@@ -1,7 +1,7 @@
 """The gates of an environment: lock, state, deploy window and approvals.
 
-Lowering a gate takes a second person itself, in whatever way it is done. Previews with copies of an environment's
-variables get its approvals.
+Lowering a gate needs a second person too, whichever way it is lowered. Previews that have copies of an environment's
+variables also get its approvals.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ UNPROTECTED = "the protection of variables"
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What keeps a single person from changing what an environment runs."""
+    """The settings that keep a single person from changing what an environment runs."""
 
     deploys: bool
     variables: bool
@@ -101,8 +101,8 @@ def check_lowers_nothing(environment: Environment, lowered: Sequence[str]) -> No
 async def lock_variables_source(session: AsyncSession, source: Environment) -> None:
     """Lock the environment and its variables until the end of the transaction, before they are copied to a preview.
 
-    Call this before locking the preview: the transaction that turns a gate on locks the two in this order. SQLite does
-    not lock on reads; there the transaction is the only writer once it has created or locked the preview.
+    Call this before locking the preview: a transaction that turns a gate on locks the two in this order. SQLite does
+    not lock on reads; there, the transaction is the only writer once it has created or locked the preview.
     """
     query = select(Environment.id).where(Environment.id == source.id).with_for_update(read=True)
     await session.execute(query)
@@ -170,7 +170,7 @@ async def check_accepts_deployments(session: AsyncSession, environment: Environm
     window = load_window(environment.deploy_window)
     if window is not None and not window.is_open(now):
         raise OutsideWindow(
-            f"The environment takes deploys {window} only.", errors=[FieldError("window", f"is {window}")]
+            f"The environment accepts deploys only {window}.", errors=[FieldError("window", f"is {window}")]
         )
     if environment.state != EnvironmentState.RUNNING:
         raise EnvironmentNotReady(

@@ -19,7 +19,7 @@ class DeployLock:
 
     reason: str
     by: str | None
-    """An e-mail address; None: an operator who named nobody."""
+    """An e-mail address; None for an unnamed operator."""
     since: datetime
     by_id: int | None = None
 

@@ -1,4 +1,4 @@
-"""Deploy windows: the hours of the week in which an environment takes deploys."""
+"""Deploy windows: the hours of the week in which an environment accepts deploys."""
 
 import json
 import re
@@ -84,7 +84,7 @@ def read_window(document: Mapping[str, Any]) -> DeployWindow:
     try:
         ZoneInfo(timezone)
     except (KeyError, ValueError, TypeError, OSError):
-        raise BadWindow(f"{timezone!r} is no time zone; one is Europe/Oslo.") from None
+        raise BadWindow(f"{timezone!r} is not a time zone like Europe/Oslo.") from None
     return DeployWindow(tuple(day for day in DAYS if day in days), begin, end, timezone)
 
 

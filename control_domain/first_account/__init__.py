@@ -1,1 +1,2 @@
-"""What the first start of a deployment creates, so that events can be sent at once."""
+"""The account and sample resources that the first start of an installation creates, so that events can be sent at
+once."""

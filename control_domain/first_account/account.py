@@ -47,9 +47,10 @@ async def ensure_first_account(
 
     If a start ended between the commit and the write of the file, nobody has seen the secrets of the account, so new
     ones are made. An API token that was revoked, or that an older version made with fewer scopes, is replaced in the
-    file: the command line needs all of them. A rate or burst in the settings replaces that of the account, and an
-    address of the owner one that is not theirs. Several processes may call this at once: they share one account, and
-    each has its own keys. Raises `BadSettings` for a burst that does not fit, and for what is no e-mail address.
+    file: the command line needs all of them. A rate or burst in the settings replaces that of the account; the owner's
+    address in the settings replaces a placeholder. Several processes may call this at once: they share one account,
+    and each has its own keys. Raises `BadSettings` for a burst that does not fit into its column, and for an invalid
+    e-mail address.
     """
     if settings.ingest_burst is not None and settings.ingest_burst > _MAX_BURST:
         raise BadSettings(f"{PREFIX}INGEST_BURST: at most {_MAX_BURST}")

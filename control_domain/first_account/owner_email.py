@@ -1,4 +1,4 @@
-"""The e-mail address of the first account's owner, at which the default rule notifies."""
+"""The e-mail address of the first account's owner, to which the default rule sends notifications."""
 
 from datetime import datetime
 
@@ -11,11 +11,11 @@ from control_domain.tables.accounts import Account, Membership, Person
 from pipeline_contracts.settings import PREFIX, BadSettings, Settings
 
 PLACEHOLDER = "owner@localhost"
-"""The address of an owner without one: nothing is sent to it."""
+"""The placeholder for an owner without an address: nothing is sent to it."""
 
 
 def read_owner_email(settings: Settings) -> str | None:
-    """Return the address in lower case, as all are stored. Raises `BadSettings`."""
+    """Return the address in lower case, the form in which addresses are stored. Raises `BadSettings`."""
     if settings.owner_email is None:
         return None
     email = settings.owner_email.strip().lower()
@@ -27,7 +27,8 @@ def read_owner_email(settings: Settings) -> str | None:
 async def replace_placeholder(
     session: AsyncSession, account: Account, email: str, actor: Actor, now: datetime
 ) -> None:
-    """Give the owner of the account the address, unless they have one already, or somebody else has this one."""
+    """Set the address of the account's owner, unless the owner has an address already or another person has this
+    one."""
     query = (
         select(Person)
         .join(Membership, Membership.person_id == Person.id)

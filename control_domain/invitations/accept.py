@@ -46,7 +46,7 @@ class Joined(NamedTuple):
     account: Account
     person: Person
     is_new: bool
-    """False for a person whom another account knows, or this one knew before."""
+    """False for a person who is in another account or was in this one before."""
 
 
 async def accept_invitation(
@@ -54,9 +54,9 @@ async def accept_invitation(
 ) -> AcceptedInvitation:
     """Add the invited person to the account and create the person's first API token. The secret works once.
 
-    A person whom another account knows keeps the name from there. `actor` says where the request came from. Raises
-    `NotFound` for a secret that cannot be used, whatever the cause, `Conflict` for an invitation with fewer scopes than
-    there are, and `InvalidInput` for a new person without a name.
+    A person who is in another account keeps the name from there. `actor` says where the request came from. Raises
+    `NotFound` for a secret that cannot be used, whatever the cause, `Conflict` for an invitation that does not give
+    all scopes, and `InvalidInput` for a new person without a name.
     """
     invitation, account, person, _ = await join_account(session, secret, name, actor, now)
     actor = replace(actor, person_id=person.id)
@@ -112,8 +112,8 @@ def check_scopes(invitation: Invitation) -> None:
     """
     if not set(invitation.scopes.split()).issuperset(SCOPES):
         raise Conflict(
-            "This invitation was made with an API token that does not have all scopes, and is good for nothing any "
-            "more. Ask for another one."
+            "This invitation was made with an API token that does not have all scopes, and no longer works. "
+            "Ask for another one."
         )
 
 
@@ -154,7 +154,7 @@ async def _use_invitation(
     session: AsyncSession, invitation: Invitation, account: Account, now: datetime
 ) -> None:
     """Lock the account of the invitation, and mark the invitation as accepted. Raises `NotFound`."""
-    # Before the row of the invitation, in the order of everything else that changes invitations.
+    # Lock the account before the invitation, in the same order as all other code that changes invitations.
     await lock_account_row(session, account)
     used = await session.execute(
         update(Invitation)
@@ -196,8 +196,8 @@ async def _add_person(
         Membership.account_id == account.id, Membership.person_id == person.id
     )
     if (await session.execute(member)).first() is not None:
-        # Members are not invited. If one holds an invitation all the same, a token for it would let whoever has the
-        # secret act in the member's name.
+        # Members are not invited. If an invitation exists anyway, a token for it would let the holder of the secret
+        # act in the member's name.
         raise NotFound(_UNUSABLE)
     await add_membership(session, account, person, invitation.role)
     return person, False

@@ -54,8 +54,8 @@ class CreatedInvitation(InvitationDocument):
     secret: Annotated[
         str,
         Meta(
-            description="For the invited person alone, who accepts the invitation with it. It is not shown again. In a "
-            "link it belongs behind `#`, so that no server logs it."
+            description="The secret with which the invited person alone accepts the invitation. It is not shown "
+            "again. In a link it belongs after `#`, so that no server logs it."
         ),
     ]
 

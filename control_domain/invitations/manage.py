@@ -1,4 +1,4 @@
-"""Invitations as owners and admins handle them: created, listed and revoked, with audit entries."""
+"""Creates, lists and revokes invitations for owners and admins, with audit entries."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class InvitationRequest:
     email: str
     role: AccountRole
     project_roles: Sequence[tuple[str, RoleName]]
-    """Number or public ID of each project, and the role in it."""
+    """The role in each project, by the project's number or public ID."""
     expires_at: datetime
 
 
@@ -56,7 +56,7 @@ async def invite(
     """
     if request.role == "owner":
         require_account_right(caller, AccountRight.OWN)
-    require_all_scopes(caller, "whoever joins can sign in, and a session has all scopes")
+    require_all_scopes(caller, "the invited person can sign in, and a session has all scopes")
     errors: list[FieldError] = []
     email = ""
     with collect_errors(errors):
@@ -127,7 +127,7 @@ async def _check_can_be_invited(session: AsyncSession, account: Account, email: 
     count = select(func.count()).select_from(query.subquery())
     if (await session.execute(count)).scalar_one() >= MAX_PENDING:
         raise Conflict(
-            f"{MAX_PENDING:,} invitations of the account are pending, which is the most: revoke one first."
+            f"{MAX_PENDING:,} invitations of the account are pending, which is the limit: revoke one first."
         )
 
 
@@ -179,7 +179,8 @@ def _is_in_state(state: InvitationState, now: datetime) -> Sequence[ColumnElemen
 async def revoke_invitation(
     session: AsyncSession, invitation: Invitation, actor: Actor, now: datetime
 ) -> None:
-    """Revoke an invitation of a locked account; a revoked one stays as it is. Raises `Conflict` for an accepted one."""
+    """Revoke an invitation of a locked account; a revoked invitation stays unchanged. Raises `Conflict` for an
+    accepted one."""
     revoked = await session.execute(
         update(Invitation)
         .where(

@@ -23,7 +23,7 @@ async def lock_heartbeat(session: AsyncSession, heartbeat: Heartbeat) -> Heartbe
     Returns the present state, and refreshes `heartbeat`. Raises `NotFound` if the heartbeat was removed meanwhile.
     """
     if not await lock_row(session, HeartbeatState.version, HeartbeatState.heartbeat_id == heartbeat.id):
-        raise NotFound(f"Heartbeat {heartbeat.id} was removed by somebody else just now.")
+        raise NotFound(f"Heartbeat {heartbeat.id} was just removed by another request.")
     await session.refresh(heartbeat)
     return await session.get_one(HeartbeatState, heartbeat.id, populate_existing=True)
 
@@ -47,7 +47,7 @@ async def change_heartbeat(
     _recompute_state(updated, previous.schedule, to_epoch_ms(now))
     row.state, row.since_ms = updated.state, updated.since_ms
     row.due_ms, row.deadline_ms = updated.due_ms, updated.deadline_ms
-    # Always: a scan that has read the former settings must not write the state.
+    # Always write the row: a scan that has read the former settings must then not write the state.
     row.version += 1
     await record_state_alert(session, heartbeat, row, updated)
     await session.flush()
@@ -57,13 +57,13 @@ def _recompute_state(heartbeat: heartbeat_states.Heartbeat, previous: Schedule, 
     """Recompute the state with the new settings of `heartbeat`. `previous`: the schedule before the change."""
     before = replace(heartbeat)
     if before.state == "new":
-        # Also after a pause: only the next signal counts.
+        # This also applies after a pause: the heartbeat waits for its next signal.
         return
     update_state(heartbeat, now_ms)
     if heartbeat.state != "up":
         return
     if before.due_ms is not None and _is_same_schedule(heartbeat.schedule, previous):
-        # Missed runs are counted up to this one.
+        # Runs before this one were already counted as missed.
         heartbeat.state, heartbeat.since_ms, heartbeat.due_ms = before.state, before.since_ms, before.due_ms
         is_waiting = before.deadline_ms == before.due_ms
         heartbeat.deadline_ms = before.due_ms + (0 if is_waiting else heartbeat.grace_ms)
@@ -81,8 +81,8 @@ def _is_same_schedule(schedule: Schedule, previous: Schedule) -> bool:
 
 
 async def set_paused(session: AsyncSession, heartbeat: Heartbeat, paused: bool, now: datetime) -> None:
-    """Pause the heartbeat, or resume it: then it waits for its next signal. Idempotent. Raises `NotFound` if the
-    heartbeat was removed meanwhile."""
+    """Pause or resume the heartbeat. A resumed heartbeat waits for its next signal. Idempotent. Raises `NotFound` if
+    the heartbeat was removed meanwhile."""
     row = await lock_heartbeat(session, heartbeat)
     if heartbeat.paused == paused:
         return

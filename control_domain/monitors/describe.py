@@ -22,7 +22,7 @@ StateName = Literal["new", "running", "up", "late", "down", "paused", "unknown"]
 
 
 class HeartbeatDocument(TypedDict):
-    """A heartbeat: its settings and its present state. Times are those at which signals were received."""
+    """A heartbeat: its settings and its present state. Times are the times at which signals were received."""
 
     id: int
     name: str
@@ -69,7 +69,9 @@ class RunDocument(TypedDict):
 class RunWithOutput(RunDocument):
     """One run of a heartbeat's job, with its output."""
 
-    output: Annotated[str | None, Meta(description="What the job has sent with a ping, up to 10 KiB.")]
+    output: Annotated[
+        str | None, Meta(description="The output that the job has sent with a ping, up to 10 KiB.")
+    ]
 
 
 class ListedHeartbeat(HeartbeatDocument):
@@ -95,7 +97,7 @@ class WorkerCounts(TypedDict):
     idle: int
     busy: int
     stopped: int
-    lost: Annotated[int, Meta(description="Not stopped, and without a report for 5 minutes.")]
+    lost: Annotated[int, Meta(description="Workers that have neither stopped nor reported for 5 minutes.")]
 
 
 class QueueDocument(TypedDict):
@@ -116,7 +118,7 @@ class QueueDocument(TypedDict):
 
 
 class QueueTrendPoint(TypedDict):
-    """What was reported of a queue in one step of its trend."""
+    """The figures of a queue in one step of its trend."""
 
     at: Annotated[str, Meta(description="When the step begins.")]
     pending: Annotated[float | None, Meta(description="The average; null without a snapshot.")]
@@ -130,20 +132,23 @@ class ListedQueue(QueueDocument):
     trend: Annotated[
         list[QueueTrendPoint] | None,
         Meta(
-            description="Up to 31 steps in which something was reported; null without the parameter `trend`, and while "
+            description="Up to 31 steps that have reports; null without the parameter `trend`, and while "
             "the column store does not answer."
         ),
     ]
 
 
 class QueuePoint(QueueTrendPoint):
-    """What was reported of a queue in one step."""
+    """The figures of a queue in one step of its history."""
 
     most_pending: int | None
     delayed: Annotated[float | None, Meta(description="The average.")]
     reserved: Annotated[float | None, Meta(description="The average.")]
-    failed: Annotated[int | None, Meta(description="Of the last snapshot.")]
-    workers: Annotated[int, Meta(description="How many workers reported, other than that they stop.")]
+    failed: Annotated[int | None, Meta(description="The value in the last snapshot of the step.")]
+    workers: Annotated[
+        int,
+        Meta(description="The number of workers that reported, without those that reported that they stop."),
+    ]
 
 
 class QueueSeriesDocument(TypedDict):
@@ -159,7 +164,10 @@ class WorkerDocument(TypedDict):
     worker_id: str
     status: Annotated[
         Literal["idle", "busy", "stopped", "lost"],
-        Meta(description="`lost`: not stopped, and without a report for 5 minutes. Listed for 30 days."),
+        Meta(
+            description="`lost`: the worker has neither stopped nor reported for 5 minutes. Workers "
+            "are listed for 30 days."
+        ),
     ]
     job_id: str | None
     sequence: int

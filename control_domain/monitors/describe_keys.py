@@ -34,7 +34,7 @@ class PingUrls(TypedDict):
     success: Annotated[
         str,
         Meta(
-            description="Followed by `/` and an exit status, the address reports that: 0 is a success.",
+            description="Append `/` and an exit status to report the status; 0 is a success.",
             examples=["/ping/phr_png_0123456789ABCDEFGHIJKLMNOPQRSTUVxxxxxx"],
         ),
     ]

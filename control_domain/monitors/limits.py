@@ -8,7 +8,8 @@ from control_domain.tables.projects import Environment, Project
 from pipeline_contracts.errors import Conflict
 
 MAX_MONITORS = 10_000
-"""Of one kind. The scan of heartbeats serves all accounts, within 10 s for 100,000 heartbeats."""
+"""Limit for each kind of monitor. One scan checks the heartbeats of all accounts, within 10 s for 100,000
+heartbeats."""
 
 
 async def check_number(
@@ -16,7 +17,7 @@ async def check_number(
 ) -> None:
     """Raise `Conflict` if the account of the environment has no room for one more heartbeat or queue.
 
-    Of concurrent requests, some may pass that should not: the limit need not be exact.
+    The limit need not be exact: concurrent requests may exceed it slightly.
     """
     account_id = select(Project.account_id).where(Project.id == environment.project_id).scalar_subquery()
     query = (
@@ -28,4 +29,4 @@ async def check_number(
     )
     if (await session.execute(query)).scalar_one() >= MAX_MONITORS:
         kind = table.__tablename__
-        raise Conflict(f"The account has {MAX_MONITORS:,} {kind}, which is the most: remove some first.")
+        raise Conflict(f"The account has {MAX_MONITORS:,} {kind}, which is the limit: remove some first.")

@@ -32,7 +32,7 @@ LOST_MS = 5 * 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorFilters:
-    """Which monitors are listed; None: all."""
+    """Conditions on the listed monitors; None matches every monitor."""
 
     project: Project | None = None
     environment: Environment | None = None
@@ -101,7 +101,7 @@ class RunKey(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> "RunKey":
-        """Read what `str` has written."""
+        """Read the text that `str` has written."""
         first_ms, _, run_id = text.partition(" ")
         return cls(int(first_ms), run_id)
 
@@ -131,7 +131,7 @@ async def list_runs(
     )
     if after is not None:
         query = query.where(
-            # Implied by the next condition; the index finds the beginning of the page with it.
+            # The next condition implies this one, which lets the index find the beginning of the page.
             HeartbeatRun.first_ms <= after.first_ms,
             or_(
                 HeartbeatRun.first_ms < after.first_ms,
@@ -184,7 +184,8 @@ async def count_workers(
 async def read_queue_clock(session: AsyncSession, now: datetime) -> int:
     """Return the time up to which reports of workers are known, in milliseconds since 1970.
 
-    That is `now`, or the time up to which reports are applied: a backlog of the pipeline makes no worker lost.
+    That is `now`, or an earlier time up to which reports are applied, so that a backlog of the pipeline does not make
+    workers appear lost.
     """
     applied_ms = await applied_through_ms(session, topics.QUEUES)
     now_ms = to_epoch_ms(now)

@@ -77,7 +77,7 @@ async def _rename(session: AsyncSession, heartbeat: Heartbeat, name: str) -> Non
 async def pause_heartbeat(
     session: AsyncSession, found: FoundHeartbeat, paused: bool, actor: Actor, now: datetime
 ) -> None:
-    """Pause the heartbeat, or resume it: then it waits for its next signal. Idempotent.
+    """Pause or resume the heartbeat. A resumed heartbeat waits for its next signal. Idempotent.
 
     Raises `NotFound` if it was removed meanwhile.
     """
@@ -94,7 +94,7 @@ async def delete_heartbeat(
 ) -> Sequence[bytes]:
     """Remove the heartbeat with its keys, its state and its runs.
 
-    Returns the digests of its keys, for the edges to drop after the commit. Raises `NotFound` if it was removed
+    Returns the digests of its keys, which the edges must drop after the commit. Raises `NotFound` if it was removed
     meanwhile.
     """
     digests = await remove_heartbeat(session, found.monitor, now)

@@ -68,7 +68,7 @@ async def delete_queue(
 ) -> Sequence[bytes]:
     """Remove the queue with its keys, its newest snapshot and its workers.
 
-    Returns the digests of its keys, for the edges to drop after the commit. Raises `NotFound` if it was removed
+    Returns the digests of its keys, which the edges must drop after the commit. Raises `NotFound` if it was removed
     meanwhile.
     """
     digests = await remove_queue(session, found.monitor)

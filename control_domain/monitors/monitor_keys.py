@@ -16,7 +16,7 @@ from pipeline_contracts.credentials import CredentialKind, digest_credential, ma
 from pipeline_contracts.errors import Conflict, NotFound
 
 MAX_LIVE_KEYS = 100
-"""Of one kind and one monitor. Each control plane publishes all live keys at its start."""
+"""Limit for each kind of key of one monitor. Each control plane publishes all live keys when it starts."""
 
 
 async def add_monitor_key(
@@ -38,7 +38,7 @@ async def add_monitor_key(
     )
     if (await session.execute(live)).scalar_one() >= MAX_LIVE_KEYS:
         raise Conflict(
-            f"The {get_kind(found)} has {MAX_LIVE_KEYS} live keys, which is the most: revoke one first."
+            f"The {get_kind(found)} has {MAX_LIVE_KEYS} live keys, which is the limit: revoke one first."
         )
     secret = make_credential(CredentialKind.MONITOR_KEY)
     is_heartbeat = isinstance(found.monitor, Heartbeat)
@@ -70,7 +70,7 @@ async def list_monitor_keys(
 async def revoke_monitor_key(
     session: AsyncSession, found: FoundMonitor, key_id: int | None, actor: Actor, now: datetime
 ) -> MonitorKey:
-    """Revoke a key of the monitor; a revoked one stays as it is. Raises `NotFound`."""
+    """Revoke a key of the monitor; a revoked key stays unchanged. Raises `NotFound`."""
     key, is_revoked = await revoke_matching_key(
         session, (MonitorKey.id == (key_id or 0)) & _is_key_of(found), now
     )

@@ -1,4 +1,4 @@
-"""When a schedule is due, before a heartbeat has it."""
+"""The next due times of a schedule, before any heartbeat uses it."""
 
 from collections.abc import Sequence
 from datetime import datetime

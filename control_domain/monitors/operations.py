@@ -115,7 +115,8 @@ async def live_monitor_keys(
     *,
     account_id: int | None = None,
 ) -> Sequence[KeyEntry]:
-    """Return the valid monitor keys, all, of these digests or of an account, as entries for the edges."""
+    """Return the valid monitor keys as entries for the edges: all of them, or those of these digests or of an
+    account."""
     # Account scope: the edges need the keys of every account.
     environment_id = func.coalesce(Heartbeat.environment_id, Queue.environment_id)
     query = (
@@ -152,5 +153,5 @@ async def applied_through_ms(session: AsyncSession, topic: str) -> int | None:
 
 
 def ping_key_owner(heartbeat_id: int | None) -> str:
-    """Return the owner that a heartbeat's ping keys are sealed for: they cannot be opened for another."""
+    """Return the owner that a heartbeat's ping keys are sealed for: they cannot be opened for another heartbeat."""
     return f"heartbeat {heartbeat_id}"

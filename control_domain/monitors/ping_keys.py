@@ -1,6 +1,6 @@
 """Ping keys of heartbeats. They are part of URLs in crontabs and scripts, so their secrets can be read again.
 
-The secret is stored sealed with the keys of variables; the edges know its digest, as of every key.
+The secret is stored sealed with the keys of variables. The edges know only its digest, as for every key.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ async def add_ping_key(
         MonitorKey.revoked_at.is_(None),
     )
     if (await session.execute(live)).scalar_one() >= MAX_LIVE_KEYS:
-        raise Conflict(f"The heartbeat has {MAX_LIVE_KEYS} ping keys, which is the most: revoke one first.")
+        raise Conflict(f"The heartbeat has {MAX_LIVE_KEYS} ping keys, which is the limit: revoke one first.")
     secret = make_credential(CredentialKind.PING_KEY)
     sealed = keys.seal({"key": secret}, ping_key_owner(heartbeat.id))
     key = MonitorKey(
@@ -76,7 +76,7 @@ async def list_ping_keys(
 async def revoke_ping_key(
     session: AsyncSession, found: FoundHeartbeat, key_id: int | None, actor: Actor, now: datetime
 ) -> MonitorKey:
-    """Revoke a ping key of the heartbeat; a revoked one stays as it is. Raises `NotFound`."""
+    """Revoke a ping key of the heartbeat; a revoked key stays unchanged. Raises `NotFound`."""
     is_key = (
         (MonitorKey.id == (key_id or 0))
         & (MonitorKey.heartbeat_id == found.monitor.id)

@@ -35,7 +35,7 @@ def record_monitor_entry(
 def record_key_entry(
     session: AsyncSession, found: FoundMonitor, action: str, key_id: int, actor: Actor, now: datetime
 ) -> None:
-    """Record that a key of a monitor was created or revoked; `action` is such as `monitor-key.create`."""
+    """Record that a key of a monitor was created or revoked; `action` is a name such as `monitor-key.create`."""
     details = {"environment": found.environment.public_id, get_kind(found): found.monitor.id}
     subject = f"{action.partition('.')[0]} {key_id}"
     record_audit_entry(session, actor, found.project.account_id, action, subject, now, details)

@@ -32,17 +32,17 @@ class RemovedMonitors:
 
     count: int
     digests: Sequence[bytes]
-    """Digests of the keys, for the edges to drop after the commit."""
+    """Digests of the keys, which the edges must drop after the commit."""
     names: Sequence[str] = ()
     """The names of the removed heartbeats."""
 
 
 async def remove_heartbeat(session: AsyncSession, heartbeat: Heartbeat, now: datetime) -> Sequence[bytes]:
-    """Delete the heartbeat, its keys, its state and its runs. Return the digests of the keys, for the edges to drop
-    after the commit. Raises `NotFound` if it was removed meanwhile."""
+    """Delete the heartbeat, its keys, its state and its runs. Return the digests of the keys, which the edges must
+    drop after the commit. Raises `NotFound` if it was removed meanwhile."""
     removed = await remove_heartbeats(session, Heartbeat.id == heartbeat.id, now)
     if not removed.count:
-        raise NotFound(f"Heartbeat {heartbeat.id} was removed by somebody else just now.")
+        raise NotFound(f"Heartbeat {heartbeat.id} was just removed by another request.")
     return removed.digests
 
 
@@ -51,14 +51,14 @@ async def remove_queue(session: AsyncSession, queue: Queue) -> Sequence[bytes]:
     snapshots stays in the column store until its retention ends."""
     removed = await remove_queues(session, Queue.id == queue.id)
     if not removed.count:
-        raise NotFound(f"Queue {queue.id} was removed by somebody else just now.")
+        raise NotFound(f"Queue {queue.id} was just removed by another request.")
     return removed.digests
 
 
 async def remove_monitors(
     session: AsyncSession, environment: Environment, now: datetime
 ) -> dict[str, RemovedMonitors]:
-    """Delete all monitors of the environment; return what was removed by kind."""
+    """Delete all monitors of the environment; return the removed monitors by kind."""
     return {
         "heartbeats": await remove_heartbeats(session, Heartbeat.environment_id == environment.id, now),
         "queues": await remove_queues(session, Queue.environment_id == environment.id),
@@ -102,7 +102,7 @@ async def _remove(
 ) -> RemovedMonitors:
     # Account scope: the condition of the callers names a monitor or an environment.
     mine = select(table.id).where(condition)
-    # From here on no new row can refer to them on Postgres; on SQLite, from the first delete on.
+    # After this statement no new row can refer to the queues on Postgres; on SQLite, after the first DELETE.
     await session.execute(mine.order_by(table.id).with_for_update())
     keys = delete(MonitorKey).where(key_column.in_(mine)).returning(MonitorKey.digest)
     digests = (await session.execute(_without_synchronization(keys))).scalars().all()

@@ -67,13 +67,18 @@ MaxRuntimeSeconds = Annotated[
     int, Meta(ge=1, le=MAX_SECONDS, description="Seconds after which an open run counts as failed.")
 ]
 FailuresBeforeDown = Annotated[
-    int, Meta(ge=1, le=MAX_FAILURES, description="The number of failures in a row until it is down.")
+    int,
+    Meta(
+        ge=1,
+        le=MAX_FAILURES,
+        description="The number of consecutive failures after which the heartbeat is down.",
+    ),
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatChanges:
-    """The settings of a heartbeat that change; None: as before.
+    """The settings of a heartbeat that change; None leaves a setting unchanged.
 
     A period replaces a cron expression, and the reverse.
     """

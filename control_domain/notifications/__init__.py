@@ -1,1 +1,1 @@
-"""Channels, rules, silences, thresholds, incidents and sent notifications, as people manage and read them."""
+"""Manages channels, rules, silences and thresholds, and reads incidents and sent notifications, for people."""

@@ -15,13 +15,15 @@ from pipeline_contracts.errors import Conflict
 async def acknowledge_incident(
     session: AsyncSession, incident: AlertIncident, *, group: bool, actor: Actor, now: datetime
 ) -> int:
-    """Acknowledge the incident, or with `group` all open ones of its project, environment and family: no reminders of
-    them follow. Return how many were acknowledged now; one that is acknowledged or has ended stays as it is.
+    """Acknowledge the incident, or with `group` all open incidents of its project, environment and family, so that no
+    reminders follow. Return the number of newly acknowledged incidents: those that were acknowledged before or have
+    ended stay unchanged.
 
-    Raises `Conflict` with `group` for an incident that has ended: nobody has seen what is open now.
+    Raises `Conflict` with `group` for an incident that has ended: the caller has not seen the incidents that are open
+    now.
     """
     if group and incident.open_key is None:
-        raise Conflict("The incident has ended already. Acknowledge one that is open.")
+        raise Conflict("The incident has ended already. Acknowledge an open incident instead.")
     acknowledged = await session.execute(
         update(AlertIncident)
         .where(
@@ -55,12 +57,12 @@ async def silence_incident(
     now: datetime,
 ) -> NotificationSilence:
     """Silence the incident, or with `group` everything of its project, environment and family, until `ends_at`.
-    With `extends`, a present silence of the same by the same person goes on instead.
+    With `extends`, extend an active silence of the same scope by the same person instead.
 
     Raises `InvalidInput`, and `Conflict` for an incident that has ended.
     """
     if incident.open_key is None:
-        raise Conflict("The incident has ended already. Silence its kind in its environment instead.")
+        raise Conflict("The incident has ended already. Silence the kind in the environment instead.")
     add = add_or_extend_silence if extends else add_silence
     return await add(
         session,

@@ -20,10 +20,11 @@ def change_destination(
     secrets: Mapping[str, str],
     keys: SealingKeys,
 ) -> None:
-    """Put these values over those of the channel; an empty text removes an optional one.
+    """Merge these values into those of the channel; an empty text removes an optional value.
 
-    Secrets that are sent must be given again with another server: nobody learns them by changing an address. Secrets
-    that cannot be opened are replaced by the given ones if these are enough.
+    If a changed address leads to another server, the secrets that are sent there must be given again: otherwise
+    anybody who can change the address could have the secrets sent to their own server. Secrets that cannot be opened
+    are replaced by the given ones if these are complete.
 
     Raises `InvalidInput`, and `CannotOpen` if other secrets are needed and cannot be read.
     """
@@ -36,9 +37,7 @@ def change_destination(
         try:
             checked = check_channel(channel.type, after, secrets)
         except InvalidInput as error:
-            raise CannotOpen(
-                "other secrets of the channel are sealed with a key that is not there"
-            ) from error
+            raise CannotOpen("other secrets of the channel are sealed with a key that is missing") from error
     else:
         checked = check_channel(channel.type, after, {**present, **secrets})
         moved = sorted(

@@ -13,22 +13,22 @@ from control_domain.tables.notifications import Notification, NotificationChanne
 from pipeline_contracts.errors import Conflict
 
 PAUSE = timedelta(seconds=30)
-"""Between two tests of a channel: the installation's mail server must not flood an address that somebody typed in."""
+"""The least time between two tests of a channel, so that the installation cannot be used to flood an e-mail address."""
 MAX_TESTS_A_DAY = 200
-"""Of an account: a channel can be removed and made again for each test."""
+"""Limit of an account, because a channel could be removed and created again for each test."""
 _ACTION = "notification-channel.test"
 
 
 async def start_test(
     session: AsyncSession, channel: NotificationChannel, actor: Actor, now: datetime
 ) -> None:
-    """Write the event of a test: it takes the way of every other event to the channel. Raises `Conflict` for 30 s after
-    the last one, and if the account has started too many tests within a day.
+    """Write the event of a test, which is delivered to the channel like every other event. Raises `Conflict` within 30
+    s of the last test, and if the account has started too many tests within a day.
 
-    A test that still waits for a retry is canceled: people test again when they have changed something.
+    A test that still waits for a retry is canceled: a person usually tests again after a change of the channel.
     """
     table = NotificationChannel
-    # Locks the channel. A time that a clock wrote which was ahead counts no more than one of the past.
+    # This locks the channel. A last test in the future was written by a clock that was ahead, and is ignored.
     is_recent = between(table.tested_at, now - PAUSE, now + PAUSE)
     started = await session.execute(
         update(table)
@@ -43,7 +43,7 @@ async def start_test(
     )
     if started.first() is None:
         raise Conflict(
-            f"The channel {channel.name} was tested less than {PAUSE.seconds} s ago: look whether that test has "
+            f"The channel {channel.name} was tested less than {PAUSE.seconds} s ago: check whether that test has "
             "arrived, or wait."
         )
     query = select(func.count()).where(
@@ -53,7 +53,7 @@ async def start_test(
     )
     if (await session.execute(query)).scalar_one() >= MAX_TESTS_A_DAY:
         raise Conflict(
-            f"The account has started {MAX_TESTS_A_DAY} tests of channels within a day, which is the most."
+            f"The account has started {MAX_TESTS_A_DAY} tests of channels within a day, which is the limit."
         )
     tests = select(NotificationGroup.id).where(
         NotificationGroup.account_id == channel.account_id,

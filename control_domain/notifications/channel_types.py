@@ -30,12 +30,15 @@ _V = TypeVar("_V", bound=_Values)
 
 
 class NoSettings(_Values, frozen=True, kw_only=True):
-    """Everything that the type needs is a secret, or belongs to the installation."""
+    """The settings of a type that only needs secrets or settings of the installation."""
 
 
 class EmailSettings(_Values, frozen=True, kw_only=True):
     address: Annotated[
-        str, _text("email", "The address; for several people a mailing list, or a channel each", 254)
+        str,
+        _text(
+            "email", "The address; for several people, use a mailing list or a channel for each person", 254
+        ),
     ]
 
 
@@ -44,7 +47,8 @@ class WebhookSettings(_Values, frozen=True, kw_only=True):
         str,
         _text(
             "http-url",
-            "Where messages are posted. Members see it: put no token into it, as the signature proves the sender",
+            "URL to which messages are posted. Members can see it, so do not put a token into it: "
+            "the signature proves the sender",
             MAX_URL_LENGTH,
         ),
     ]
@@ -61,7 +65,7 @@ class WebhookSecrets(_Values, frozen=True, kw_only=True):
     ]
     authorization: Annotated[
         str,
-        _text("header", "Value of the header Authorization, for a gateway that wants one: Bearer …", 1000),
+        _text("header", "Value of the header Authorization, for a gateway that requires one: Bearer …", 1000),
     ] = ""
 
 
@@ -102,9 +106,9 @@ class NtfySettings(_Values, frozen=True, kw_only=True):
 
 class NtfySecrets(_Values, frozen=True, kw_only=True):
     topic: Annotated[
-        str, _text("ntfy-topic", "The topic; on ntfy.sh, whoever knows it reads the messages", 64)
+        str, _text("ntfy-topic", "The topic; on ntfy.sh, everybody who knows it can read the messages", 64)
     ]
-    token: Annotated[str, _text("header", "Access token, tk_…, if the server wants one", 200)] = ""
+    token: Annotated[str, _text("header", "Access token, tk_…, if the server requires one", 200)] = ""
 
 
 class PagerDutySettings(_Values, frozen=True, kw_only=True):
@@ -159,7 +163,7 @@ _TYPES = (
     ChannelType(
         "webhook",
         "Webhook",
-        "Signed HTTP requests as of Standard Webhooks, for programs of your own",
+        "Signed HTTP requests to your own programs, as specified by Standard Webhooks",
         WebhookSettings,
         WebhookSecrets,
     ),
@@ -195,10 +199,11 @@ CHANNEL_TYPES: Mapping[str, ChannelType] = {channel_type.name: channel_type for 
 def check_channel(
     type_name: str, settings: Mapping[str, object], secret_values: Mapping[str, object]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the settings and the secrets to store: complete, without empty optional ones.
+    """Return the complete settings and secrets to store, without empty optional values.
 
-    Raises `InvalidInput` with every fault, of the fields `type`, `settings.NAME` and `secrets.NAME`. For a change of an
-    existing channel, pass the stored values with the new ones over them; an empty string removes an optional one.
+    Raises `InvalidInput` with every fault; the fields are named `type`, `settings.NAME` and `secrets.NAME`. For a
+    change of an existing channel, pass the stored values with the new ones over them; an empty string removes an
+    optional one.
     """
     channel_type = CHANNEL_TYPES.get(type_name)
     if channel_type is None:
@@ -216,7 +221,7 @@ def check_channel(
 
 
 def find_unavailable_reason(type_name: str, settings: Settings) -> str | None:
-    """Return why this installation cannot send through the type, with what to set; None: it can."""
+    """Return why this installation cannot send through the type and which settings to change; None if it can send."""
     if type_name == "email" and not settings.smtp_url:
         return "This installation sends no e-mail. Set PHAROS_SMTP_URL and PHAROS_SMTP_FROM, and restart it."
     if type_name == "apprise" and not settings.apprise:
@@ -267,7 +272,7 @@ def _strip(values: Mapping[str, object]) -> dict[str, str]:
 
 
 def _describe(kind: type[_Values], *, is_secret: bool) -> Iterator[ChannelField]:
-    # `msgspec.inspect` drops what `extra` holds of a Meta, so the annotations are read themselves.
+    # `msgspec.inspect` drops `extra` of a Meta, so read the annotations directly.
     for field in msgspec.structs.fields(kind):
         (meta,) = field.type.__metadata__
         yield ChannelField(

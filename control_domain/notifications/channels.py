@@ -34,17 +34,17 @@ from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.times import to_epoch_ms
 
 UnavailableTypes = Mapping[str, str]
-"""Types through which this installation cannot send, each with why and what to set."""
+"""Types through which this installation cannot send, each with the reason and the settings to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelFields:
-    """The fields of a channel as people set them. None: as before, or the default of a new channel."""
+    """The fields of a channel that people set. None leaves a field unchanged, or is the default of a new channel."""
 
     name: str | None = None
     settings: Mapping[str, str] | None = None
     secrets: Mapping[str, str] | None = field(default=None, repr=False)
-    """Only those that are set; an empty text removes an optional one."""
+    """Only the secrets to set; an empty text removes an optional secret."""
     quiet_hours: QuietHours | None = None
     clears_quiet_hours: bool = False
     enabled: bool | None = None
@@ -136,7 +136,7 @@ async def update_channel(
     actor: Actor,
     now: datetime,
 ) -> None:
-    """Change the channel, which is locked. A new address or secret ends `failing_since`: it may work again.
+    """Change the locked channel. A new address or secret clears `failing_since`, because the channel may work again.
 
     Raises `InvalidInput`, `NameTaken`, and `CannotOpen` if a secret changes and the others cannot be read.
     """
@@ -153,7 +153,7 @@ async def update_channel(
         await wake_groups(session, channel.account_id, now, NotificationGroup.channel_id == channel.id)
     if fields.enabled is not None:
         if fields.enabled and not channel.enabled:
-            # Their incidents may have ended while it was turned off.
+            # Incidents of the groups may have ended while the channel was turned off.
             await look_at_groups(session, channel.id, now)
         channel.enabled = fields.enabled
     try:
@@ -174,8 +174,8 @@ async def update_channel(
 async def delete_channel(
     session: AsyncSession, channel: NotificationChannel, actor: Actor, now: datetime
 ) -> int:
-    """Remove the channel, which is locked, from all rules, and cancel what it has yet to send; return how many rules
-    named it. What was sent stays listed."""
+    """Remove the locked channel, also from all rules, and cancel its unsent notifications. Return the number of rules
+    that named it. Sent notifications stay listed."""
     # On Postgres, an insert that refers to the channel waits for FOR UPDATE.
     of_channel = (NotificationChannel.id == channel.id, NotificationChannel.account_id == channel.account_id)
     await session.execute(select(NotificationChannel.id).where(*of_channel).with_for_update())

@@ -1,6 +1,6 @@
-"""The syntax of where channels send: URLs, addresses, keys.
+"""Checks the syntax of destinations of channels: URLs, addresses, keys.
 
-Each check returns the fault as it follows the name of the field, or None. No fault repeats the value, which may be a
+Each check returns None or a fault, worded to follow the name of the field. No fault repeats the value, which may be a
 secret.
 """
 
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 MAX_URL_LENGTH = 2000
 MAX_SIGNING_SECRETS = 3
-"""The current one and those it replaces."""
+"""The current secret and the secrets that it replaces."""
 
 _EMAIL = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.)*[A-Za-z0-9-]{1,63}")
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -41,7 +41,7 @@ def find_http_url_fault(value: str) -> str | None:
     if port == 0:
         return "must not have the port 0"
     try:
-        # As the client and the look-up of the name do: no label is empty or over 63 characters.
+        # The HTTP client and the DNS lookup have the same rule: no label is empty or has over 63 characters.
         parts.hostname.encode("idna").decode("idna")
     except UnicodeError:
         return "must have a valid name or address of a host"

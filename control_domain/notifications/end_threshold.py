@@ -1,4 +1,4 @@
-"""Ends the incident of a threshold that is evaluated no more."""
+"""Ends the incident of a threshold that is no longer evaluated."""
 
 import json
 from datetime import datetime
@@ -22,7 +22,7 @@ async def end_threshold(
     reason: Reason,
     now: datetime,
 ) -> None:
-    """Forget what the scan knows of the threshold, and record the end of its incident."""
+    """Delete the scan's state of the threshold, and record the end of its incident."""
     subject = f"threshold {threshold.id}"
     removed = delete(AlertState).where(AlertState.key == subject).returning(AlertState.phase)
     phase = (await session.execute(removed)).scalar_one_or_none()

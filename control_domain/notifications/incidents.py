@@ -22,8 +22,8 @@ StateFilter = Literal["firing", "resolved", "info", "acknowledged"]
 
 
 class FoundIncident(NamedTuple):
-    """An incident with its project and environment, which are None for the platform and once they are removed, and
-    with who has acknowledged it."""
+    """An incident with the person who acknowledged it, and with its project and environment, which are None for
+    incidents of the platform and after their removal."""
 
     incident: AlertIncident
     project: Project | None
@@ -33,7 +33,7 @@ class FoundIncident(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentFilters:
-    """Which incidents are listed; None: all."""
+    """Conditions on the listed incidents; None matches every incident."""
 
     state: StateFilter | None = None
     project: Project | None = None
@@ -41,7 +41,7 @@ class IncidentFilters:
     kind: str | None = None
     """A kind or a family."""
     subject: str | None = None
-    """What its events are about, unique within environment and family: the number of a heartbeat."""
+    """The subject of its events, unique within environment and family, such as the number of a heartbeat."""
 
 
 def _select_incidents(account_id: int) -> Any:

@@ -15,7 +15,7 @@ FAMILIES: Sequence[str] = tuple(
     dict.fromkeys(kind.family for kind in ALERT_KINDS.values() if kind.name != TEST_KIND)
 )
 KINDS: Sequence[str] = tuple(name for name in ALERT_KINDS if name != TEST_KIND)
-"""Without the kind of tests, which only its channel receives."""
+"""All kinds except tests, which only the tested channel receives."""
 _CHOICES = (*FAMILIES, *KINDS)
 
 Kinds = Annotated[
@@ -47,7 +47,7 @@ def check_kinds(kinds: Sequence[str] | None) -> list[str] | None:
 
 
 def write_kinds(kinds: Sequence[str] | None) -> str | None:
-    """Return the kinds for a column; null: all of the column's default."""
+    """Return the kinds as the value of a column; null stands for all kinds."""
     return None if kinds is None else json.dumps(list(kinds))
 
 

@@ -11,14 +11,14 @@ MAX_CHANNELS = 50
 MAX_RULES = 200
 MAX_THRESHOLDS = 500
 MAX_SILENCES = 200
-"""Those that have not ended."""
+"""Limit of the silences that have not ended."""
 
 
 async def check_number(session: AsyncSession, of_account: Select[Any], limit: int, what: str) -> None:
     """Raise `Conflict` if the account has no room for one more of the rows that `of_account` selects.
 
-    Of concurrent requests, some may pass that should not: the limit need not be exact.
+    The limit need not be exact: concurrent requests may exceed it slightly.
     """
     query = of_account.with_only_columns(func.count(), maintain_column_froms=True)
     if (await session.execute(query)).scalar_one() >= limit:
-        raise Conflict(f"The account has {limit} {what}, which is the most: remove some first.")
+        raise Conflict(f"The account has {limit} {what}, which is the limit: remove some first.")

@@ -1,4 +1,4 @@
-"""What the recipient of a signed link may still do with it."""
+"""The rights that the recipient of a signed link still has."""
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -16,8 +16,8 @@ async def find_link_right(
     """Return `DEPLOY` if the recipient may acknowledge and silence the incident, `READ` if it may only see it, else
     None.
 
-    A person has the rights of now, and not those of the time of the message. Everybody who reads a channel may do both
-    while it is on.
+    A person's present rights count, not those at the time of the message. Everybody who reads a channel may do both
+    while the channel is on.
     """
     if recipient.channel_id is not None:
         enabled = select(NotificationChannel.enabled).where(

@@ -19,7 +19,7 @@ from control_domain.tables.notifications import NotificationGroup, NotificationP
 
 
 async def read_preference(session: AsyncSession, person: Person) -> str | None:
-    """Return the column of the person's quiet hours; None: they have none."""
+    """Return the column of the person's quiet hours; None if they have none."""
     found = await session.get(NotificationPreference, person.id, populate_existing=True)
     return None if found is None else found.quiet_hours
 

@@ -12,7 +12,7 @@ from pipeline_contracts.errors import FieldError, InvalidInput
 
 Day = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 DAYS: tuple[Day, ...] = get_args(Day)
-"""In the order of `date.weekday`."""
+"""Names of weekdays in the order of `date.weekday`."""
 
 _CLOCK = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 _RULE = {"rule": "must be a time of day like 22:00"}
@@ -46,8 +46,8 @@ class QuietHours(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def ends_at(self, now: datetime) -> datetime | None:
         """Return when the span that includes `now` ends, in UTC; None outside of quiet hours.
 
-        Spans that follow each other without a gap are one. A local time that is skipped when clocks change is the same
-        time by the clock before the change, and one that comes twice is the first.
+        Spans that follow each other without a gap are one. A local time that a clock change skips is read by the clock
+        before the change. A local time that occurs twice is the first of the two.
         """
         end = None
         for span_start, span_end in self._spans(now):
@@ -58,7 +58,7 @@ class QuietHours(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return end
 
     def _spans(self, now: datetime) -> Iterator[tuple[datetime, datetime]]:
-        """Yield the spans from the one of yesterday through those of a week."""
+        """Yield the spans that begin between yesterday and a week from now."""
         zone = ZoneInfo(self.timezone)
         start, end = time.fromisoformat(self.start), time.fromisoformat(self.end)
         next_day = timedelta(days=1 if end <= start else 0)
@@ -70,7 +70,8 @@ class QuietHours(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def check_quiet_hours(hours: QuietHours) -> None:
-    """Raise `InvalidInput`, of fields `quiet_hours.NAME`, unless the time zone is known and the hours have an end."""
+    """Raise `InvalidInput`, with fields named `quiet_hours.NAME`, unless the time zone is known and the hours have an
+    end."""
     errors = []
     try:
         ZoneInfo(hours.timezone)

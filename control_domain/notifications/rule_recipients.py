@@ -1,4 +1,4 @@
-"""Whom a rule notifies: channels of the account, and people by e-mail."""
+"""The recipients of a rule: channels of the account, and people by e-mail."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -27,9 +27,10 @@ class Recipients(NamedTuple):
 async def check_recipients(
     session: AsyncSession, account: Account, project: Project | None, given: Sequence[tuple[str, str]]
 ) -> list[str]:
-    """Return recipients as rules store them. `given`: `channel` or `person`, and a number or public ID.
+    """Return recipients in the form that rules store. `given`: `channel` or `person`, and a number or public ID.
 
-    Raises `InvalidInput` for one that the account does not have, and for a person who may not read the project.
+    Raises `InvalidInput` for a recipient that the account does not have, and for a person who may not read the
+    project.
     """
     errors: list[FieldError] = []
     found: list[str] = []
@@ -41,11 +42,11 @@ async def check_recipients(
         )
         if number is None:
             what = (
-                "is no channel of the account"
+                "is not a channel of the account"
                 if kind == "channel"
-                else "is nobody in the account"
+                else "is not a person in the account"
                 if project is None
-                else "is nobody who may read the project"
+                else "is not a person who may read the project"
             )
             errors.append(FieldError(f"recipients[{position}].{kind}", what))
         elif (name := f"{kind} {number}") not in found:
@@ -107,7 +108,8 @@ async def load_recipients(
 
 
 def has_address() -> ColumnElement[bool]:
-    """Return the condition that mail to the person leaves this machine: the owner of a first account may have none."""
+    """Return the condition that the person has a real address: the owner of the first account may have a
+    placeholder."""
     return Person.email.not_like("%@localhost")
 
 
@@ -123,7 +125,7 @@ async def list_owners(session: AsyncSession, account: Account) -> Sequence[Perso
 
 
 def explain_nobody(owners: Sequence[Person], *, sends_email: bool) -> str | None:
-    """Return why the default rule notifies nobody, and what to do; None: it notifies the owners."""
+    """Return why the default rule notifies nobody, and what to do; None if it notifies the owners."""
     if sends_email and owners:
         return None
     missing = [] if sends_email else ["PHAROS_SMTP_URL"]

@@ -29,7 +29,7 @@ from pipeline_contracts.errors import NameTaken, NotFound
 
 
 class FoundRule(NamedTuple):
-    """A rule with its project and environment; None: all."""
+    """A rule with its project and environment; None stands for all."""
 
     rule: NotificationRule
     project: Project | None
@@ -38,7 +38,7 @@ class FoundRule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSettings:
-    """The settings of a rule. Recipients are `channel ID` and `person ID` with the numbers of the rows, checked."""
+    """The settings of a rule. Recipients are texts like `channel 3` and `person 7`, with checked numbers of rows."""
 
     name: str
     environment: Environment | None = None
@@ -84,7 +84,7 @@ def _select_rules(account_id: int) -> Any:
 
 
 async def find_rule(session: AsyncSession, caller: Caller, number: str, right: Right) -> FoundRule:
-    """Return the rule with this number. Every member may read those of the whole account.
+    """Return the rule with this number. Every member may read rules of the whole account.
 
     Raises `NotFound`, also for a rule of another account, `DeployNotAllowed` and `NotAllowed`.
     """
@@ -102,7 +102,7 @@ async def list_rules(
     session: AsyncSession, caller: Caller, project: Project | None, page: Page
 ) -> tuple[Sequence[FoundRule], bool]:
     """Return a page of the rules of the whole account and of the projects that the caller may read, the newest first,
-    and whether more follow. With `project`, only those of it."""
+    and whether more follow. With `project`, only the rules of this project."""
     query = _select_rules(caller.account.id)
     for condition in in_projects_of(caller, NotificationRule.project_id):
         query = query.where(or_(NotificationRule.project_id.is_(None), condition))
@@ -119,7 +119,7 @@ async def has_account_rule(session: AsyncSession, account: Account) -> bool:
     query = select(NotificationRule.id).where(
         NotificationRule.account_id == account.id,
         NotificationRule.project_id.is_(None),
-        # One whose recipients were removed is none (`notifications.incidents.routing.route`).
+        # A rule without recipients does not count (`notifications.incidents.routing.route`).
         or_(NotificationRule.recipients != "[]", NotificationRule.enabled.is_(False)),
     )
     return (await session.execute(query.limit(1))).first() is not None
@@ -133,7 +133,7 @@ async def add_rule(
     actor: Actor,
     now: datetime,
 ) -> FoundRule:
-    """Create a rule; the environment is of the project. Incidents that are open already are not sent by it.
+    """Create a rule; the environment is of the project. It does not send incidents that are open already.
 
     Raises `InvalidInput`, `NameTaken`, and `Conflict` if the account has too many rules.
     """
@@ -160,7 +160,7 @@ async def add_rule(
 
 
 async def lock_rule(session: AsyncSession, found: FoundRule) -> FoundRule:
-    """Lock the rule and return it as it is now. Raises `NotFound` if it was removed meanwhile."""
+    """Lock the rule and return it freshly read. Raises `NotFound` if it was removed meanwhile."""
     account_id, number = found.rule.account_id, found.rule.id
     is_rule = (NotificationRule.id == number, NotificationRule.account_id == account_id)
     if not await lock_row(session, NotificationRule.created_at, *is_rule):
@@ -199,7 +199,7 @@ async def update_rule(
 
 
 async def delete_rule(session: AsyncSession, found: FoundRule, actor: Actor, now: datetime) -> None:
-    """Remove the rule, which is locked. Incidents that it has sent are sent to their end."""
+    """Remove the locked rule. Recipients still get the updates of incidents that it has already sent to them."""
     rule = found.rule
     await session.execute(
         delete(NotificationRule).where(

@@ -27,11 +27,11 @@ from control_domain.tables.projects import Environment, Project
 from pipeline_contracts.errors import Conflict, NotFound
 
 MAX_ATTEMPTS = 100
-"""Attempts that are shown of a notification, the newest ones."""
+"""The number of attempts, the newest ones, that are shown of a notification."""
 
 
 class FoundNotification(NamedTuple):
-    """A notification with where it is about, and its recipient; None: removed, or none."""
+    """A notification with its project, environment and recipient; None if there is none or it was removed."""
 
     notification: Notification
     project: Project | None
@@ -42,7 +42,7 @@ class FoundNotification(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotificationFilters:
-    """Which notifications are listed; None: all."""
+    """Conditions on the listed notifications; None matches every notification."""
 
     status: str | None = None
     channel: NotificationChannel | None = None
@@ -67,8 +67,8 @@ async def find_notification(
 ) -> FoundNotification:
     """Return the notification with this number or public ID.
 
-    Raises `NotFound`, also for one of another account, `DeployNotAllowed`, and `NotAllowed` for one of the platform
-    unless the caller manages the account.
+    Raises `NotFound`, also for a notification of another account, `DeployNotAllowed`, and `NotAllowed` for a
+    notification about the platform unless the caller manages the account.
     """
     is_wanted = matches_id(Notification.id, Notification.public_id, number_or_id)
     row = (await session.execute(_select_notifications(caller.account.id).where(is_wanted))).one_or_none()
@@ -108,8 +108,9 @@ def _matches(filters: NotificationFilters) -> list[ColumnElement[bool]]:
 
 
 def _lists(incident: AlertIncident) -> list[ColumnElement[bool]]:
-    """Return the conditions that a message lists the incident. Those that only count it are not found, nor those to a
-    channel that was removed: the groups of the incident have an index, and its messages have none."""
+    """Return the conditions that a message lists the incident. Messages that only count the incident are not found,
+    nor messages to a removed channel: the query uses the index of groups, because messages have no index by
+    incident."""
     family = incident.kind.partition(".")[0]
     groups = select(NotificationGroup.id).where(
         NotificationGroup.account_id == incident.account_id,
@@ -140,8 +141,8 @@ async def resend_notification(
 ) -> None:
     """Send the notification once more at once, with the same message ID.
 
-    Raises `Conflict` while it waits to be sent, if its channel was removed or is turned off, and if what it tells of
-    has ended.
+    Raises `Conflict` while it waits to be sent, if its channel was removed or is turned off, and if its incidents have
+    ended.
     """
     notification = found.notification
     if notification.channel_id is not None and (found.channel is None or not found.channel.enabled):
@@ -149,7 +150,7 @@ async def resend_notification(
         raise Conflict(f"The channel {notification.recipient} {what}.")
     if await _has_ended(session, notification):
         raise Conflict(
-            "All its incidents have ended: sent again, it would open an alert at the receiver that nothing ends."
+            "All its incidents have ended: sending it again would open an alert at the receiver that never ends."
         )
     resent = await session.execute(
         update(Notification)
@@ -177,9 +178,9 @@ async def resend_notification(
 
 
 async def _has_ended(session: AsyncSession, notification: Notification) -> bool:
-    """True if the message tells that incidents are open, and all of them have ended."""
+    """True if the message reports open incidents, and all of them have ended."""
     content = json.loads(notification.content)
-    # It tells of others that it does not list.
+    # The message also reports incidents that it does not list.
     if content.get("state") != "firing" or content.get("more"):
         return False
     listed = [incident["id"] for incident in content["incidents"]]

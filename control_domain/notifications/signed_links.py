@@ -1,4 +1,5 @@
-"""Signed links to the page of an incident: one for each recipient, who needs no token to acknowledge and silence it."""
+"""Signed links to the page of an incident. With such a link, its recipient can acknowledge and silence the incident
+without a token."""
 
 import base64
 import hmac
@@ -7,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 LINK_DAYS = 30
-"""For how long a link works."""
+"""How long a link works."""
 
 _SIGNATURE = re.compile(r"([0-9]{1,12})\.([cp])([1-9][0-9]{0,17})\.([A-Za-z0-9_-]{22})")
 _MAC_BYTES = 16
 
 
 class LinkRecipient(NamedTuple):
-    """To whom a link was sent: a channel or a person, by the number of its row."""
+    """The recipient of a link: a channel or a person, by the number of its row."""
 
     channel_id: int | None = None
     person_id: int | None = None
@@ -29,7 +30,7 @@ class IncidentLinks:
     __slots__ = ("_key", "_public_url")
 
     def __init__(self, key: bytes, public_url: str | None) -> None:
-        """`key`: the receipt key of the control plane, from which one for links is derived. `public_url`:
+        """`key`: the receipt key of the control plane, from which the key for links is derived. `public_url`:
         `PHAROS_PUBLIC_URL`; without it there are no links."""
         # A derived key: a signature of a link must not pass as a receipt.
         self._key = hmac.digest(key, b"links to incidents", "sha256")
@@ -47,8 +48,8 @@ class IncidentLinks:
         return f"{expiry}.{recipient}.{self._mac(public_id, recipient, expiry)}"
 
     def check(self, public_id: str, signature: str, now: datetime) -> LinkRecipient | None:
-        """Return to whom the link was sent; None unless the signature is of this incident and has not expired. Whether
-        the recipient may still use it is for the caller to check."""
+        """Return the recipient of the link; None unless the signature belongs to this incident and has not expired.
+        The caller must check whether the recipient may still use the link."""
         match = _SIGNATURE.fullmatch(signature)
         if match is None:
             return None

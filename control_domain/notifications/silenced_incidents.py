@@ -1,4 +1,4 @@
-"""Finds until when silences hold incidents, for people who read of them."""
+"""Finds when the silences of incidents end."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -13,7 +13,8 @@ from control_domain.tables.notifications import AlertIncident, NotificationSilen
 async def find_silenced(
     session: AsyncSession, account_id: int, incidents: Collection[AlertIncident], now: datetime
 ) -> dict[int, datetime]:
-    """Return when the last present silence ends of each open incident of the account that one holds, by number."""
+    """Return the end of the last active silence of each silenced open incident of the account, by the incident's
+    number."""
     firing = [incident for incident in incidents if incident.open_key is not None]
     if not firing:
         return {}

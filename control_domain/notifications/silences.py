@@ -28,7 +28,7 @@ SHORTEST_SILENCE = timedelta(minutes=1)
 
 
 class FoundSilence(NamedTuple):
-    """A silence with what it is about, and who made it; None: through a signed link, or no longer known."""
+    """A silence with its scope and its author, who is None for a signed link and for a removed person."""
 
     silence: NotificationSilence
     project: Project | None
@@ -39,7 +39,7 @@ class FoundSilence(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSilence:
-    """What is silenced, and for how long."""
+    """A silence to create: its scope, and how long it lasts."""
 
     project_id: int | None = None
     environment_id: int | None = None
@@ -53,7 +53,7 @@ class NewSilence:
 def choose_end(
     until: datetime | None, seconds: int | None, begin: datetime, *, field: str = "until"
 ) -> datetime:
-    """Return the end of a silence that begins at `begin`: the time, or so many seconds later.
+    """Return the end of a silence that begins at `begin`: a given time, or a number of seconds later.
 
     Raises `InvalidInput` unless exactly one is given.
     """
@@ -77,7 +77,7 @@ def _select_silences(account_id: int) -> Any:
 
 
 async def find_silence(session: AsyncSession, caller: Caller, number: str, right: Right) -> FoundSilence:
-    """Return the silence with this number; one of the whole account only to those who manage the account.
+    """Return the silence with this number. Only people who manage the account get a silence of the whole account.
 
     Raises `NotFound`, also for a silence of another account, `DeployNotAllowed` and `NotAllowed`.
     """
@@ -98,7 +98,7 @@ async def list_silences(
     table = NotificationSilence
     query = _select_silences(caller.account.id).where(table.ends_at > now)
     for condition in in_projects_of(caller, table.project_id):
-        # One about a single incident of the platform tells of the incident.
+        # A silence of a single platform incident would reveal the incident.
         query = query.where(or_(table.project_id.is_(None) & table.incident_id.is_(None), condition))
     if project is not None:
         query = query.where(table.project_id == project.id)
@@ -148,8 +148,8 @@ async def add_silence(
 async def add_or_extend_silence(
     session: AsyncSession, account: Account, new: NewSilence, actor: Actor, now: datetime
 ) -> NotificationSilence:
-    """Do as `add_silence`, unless a present silence of the same by the same person (or by links to channels) can go on
-    for longer: who repeats it must not use up the silences of the account."""
+    """Extend the active silence of the same scope by the same person (or by links to channels) if there is one;
+    otherwise call `add_silence`. Repeated requests therefore do not use up the account's limit of silences."""
     kinds, reason = _check(new, now)
     table = NotificationSilence
     same = {
@@ -200,7 +200,7 @@ def _check(new: NewSilence, now: datetime) -> tuple[list[str] | None, str]:
 
 
 async def end_silence(session: AsyncSession, found: FoundSilence, actor: Actor, now: datetime) -> None:
-    """End the silence now: what it holds is sent. One that has not begun is removed.
+    """End the silence now, so that the notifications that it holds are sent. Remove a silence that has not begun.
 
     Raises `Conflict` if it has ended already.
     """

@@ -26,7 +26,8 @@ DEFAULT_PENDING_SECONDS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdSettings:
-    """The settings of a threshold. None for `recovery`: the threshold itself; for `severity`: that of the kind."""
+    """The settings of a threshold. `recovery` None means the threshold itself, `severity` None the severity of the
+    kind."""
 
     name: str
     kind: ThresholdKind
@@ -43,7 +44,8 @@ class ThresholdSettings:
 
     @property
     def measured(self) -> tuple[object, ...]:
-        """What is measured: a threshold on something else is another one."""
+        """The settings that say what is measured. If one of them changes, the threshold is evaluated from the
+        start."""
         return (self.kind, self.target, self.service, self.aggregation, self.direction)
 
     def columns(self) -> dict[str, Any]:

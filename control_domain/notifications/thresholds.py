@@ -30,7 +30,7 @@ from pipeline_contracts.errors import NameTaken, NotFound
 
 
 class FoundThreshold(NamedTuple):
-    """A threshold with what the scan remembers of it (None before its first evaluation), and where it is."""
+    """A threshold with its state in the scan (None before its first evaluation), its environment and its project."""
 
     threshold: AlertThreshold
     state: AlertState | None
@@ -132,7 +132,7 @@ async def update_threshold(
 ) -> FoundThreshold:
     """Replace the settings of the threshold, which is locked.
 
-    Its incident ends if the threshold is turned off or is about something else from now on; otherwise the next scan
+    Its incident ends if the threshold is turned off or measures something else from now on; otherwise the next scan
     evaluates it. Raises `InvalidInput` and `NameTaken`.
     """
     settings = check_threshold(settings)

@@ -1,6 +1,6 @@
-"""Who may see and change what belongs to a project, or to the account and the platform itself.
+"""Rights to see and change rows that belong to a project, to the account or to the platform.
 
-What has no project is seen and changed by owners and admins only.
+Only owners and admins may see and change rows without a project.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Lets the group worker look at groups at once, after what holds them has changed."""
+"""Makes groups due at once after a change of the silences or quiet hours that hold them."""
 
 from datetime import datetime
 
@@ -11,12 +11,12 @@ from control_domain.tables.notifications import NotificationGroup
 async def wake_groups(
     session: AsyncSession, account_id: int | None, now: datetime, *conditions: ColumnElement[bool]
 ) -> None:
-    """Make the account's groups that wait for a time due now: the group worker computes anew when they are due.
+    """Make the account's groups that wait for a time due now. The group worker then computes their next time again.
 
     Call it after the change was written. A group that is due already is locked as well: the group worker may be
-    looking at it as it was before the change.
+    processing it with values from before the change.
 
-    `account_id` None: the groups of all accounts, for a change of a person.
+    `account_id` None stands for the groups of all accounts, for a change of a person.
     """
     if account_id is not None:
         conditions = (NotificationGroup.account_id == account_id, *conditions)

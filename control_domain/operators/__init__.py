@@ -1,1 +1,1 @@
-"""What only the operator of the machine may do: it is above all accounts, so no API token can reach it."""
+"""Operations for the operator of the machine alone. They concern all accounts, so no API token allows them."""

@@ -1,4 +1,4 @@
-"""Accounts for the operator of the machine: listed, created with their owner, and limited in how fast they may send."""
+"""Lists, creates and rate-limits accounts for the operator of the machine."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ class AccountDocument(AccountSummary):
 
 
 class ListedAccount(AccountDocument):
-    """An account, as the list of all has it."""
+    """An account in the list of all accounts."""
 
     people_count: int
     project_count: int
@@ -67,7 +67,7 @@ class CreatedAccount(AccountDocument):
 
     owner: PersonSummary
     is_owner_renamed: bool
-    """True if the owner was known from another account, and keeps the name from there."""
+    """True if the owner is in another account, and keeps the name from there."""
 
 
 async def list_accounts(session: AsyncSession) -> Sequence[ListedAccount]:
@@ -114,7 +114,7 @@ async def create_account_with_owner(
     actor: Actor,
     now: datetime,
 ) -> CreatedAccount:
-    """Create an account and its owner, who may be known from another account. `slug` None: one made from the name.
+    """Create an account and its owner, who may be in other accounts. `slug` None makes one from the name.
 
     Raises `InvalidInput`, and `NameTaken` if another account has the slug.
     """
@@ -145,7 +145,7 @@ async def _add_owner(session: AsyncSession, account: Account, name: str, email: 
         async with session.begin_nested():
             return await create_person(session, account, name, email, "owner", now)
     except IntegrityError:
-        raise Conflict(f"Somebody else has just added {email} to another account. Try again.") from None
+        raise Conflict(f"Another request has just added {email} to another account. Try again.") from None
 
 
 async def limit_account(
@@ -173,11 +173,11 @@ def _check_limit(limit: RateLimit) -> None:
     if not 1 <= limit.burst <= _MAX_BURST:
         errors.append(FieldError("burst", f"must be 1 to {_MAX_BURST:,} events"))
     if errors:
-        raise InvalidInput("Nothing was changed. Correct the values below.", errors=errors)
+        raise InvalidInput("Nothing was changed. Fix the values listed below.", errors=errors)
 
 
 async def resolve_account(session: AsyncSession, name_or_id: str | None) -> Account:
-    """Return the account with this number, ID or slug; the only one for None.
+    """Return the account with this number, ID or slug; for None, the only account.
 
     Raises `NotFound` if none matches, `Conflict` if there are several.
     """

@@ -15,7 +15,7 @@ _MAX_ROWS = 500
 
 
 class RotationRound(TypedDict):
-    """The result of a round: rows sealed again, rows that are left, and the ID of the current key."""
+    """The result of a round: the number of rows sealed again, the number left, and the ID of the current key."""
 
     resealed: int
     left: int

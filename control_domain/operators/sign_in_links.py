@@ -1,4 +1,5 @@
-"""Sign-in links that an operator of the machine makes: for the first person, and for whoever has lost a password."""
+"""Sign-in links that an operator of the machine makes: for the first person, and for people who have lost a
+password."""
 
 from datetime import datetime
 from typing import TypedDict
@@ -28,9 +29,9 @@ class CreatedSignInLink(TypedDict):
 async def create_sign_in_link(
     session: AsyncSession, email: str | None, actor: Actor, now: datetime
 ) -> CreatedSignInLink:
-    """Create a link of the person with this address; None: of the only owner in the installation.
+    """Create a link for the person with this address; for None, for the only owner in the installation.
 
-    Whoever uses it also loses the second factor. Raises `NotFound` and `Conflict`.
+    Using the link also removes the person's second factor. Raises `NotFound` and `Conflict`.
     """
     person = await (_find_owner(session) if email is None else _find_person(session, email))
     accounts = await list_accounts_of(session, person.id)

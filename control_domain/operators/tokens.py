@@ -1,4 +1,4 @@
-"""The first API token of a person: later ones are made through the API, which needs one."""
+"""Creates the first API token of a person. Later tokens are created through the API, which itself requires a token."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -51,7 +51,7 @@ async def create_first_token(
     """Create a token of a member of an account.
 
     `account`: number, ID or slug, None for the only one. `person`: e-mail address, number or ID, None for the only
-    owner. `scopes` None: all. `lifetime` None: without end. Raises `InvalidInput`, `NotFound` and `Conflict`.
+    owner. `scopes` None means all scopes, `lifetime` None no expiry. Raises `InvalidInput`, `NotFound` and `Conflict`.
     """
     found = await resolve_account(session, account)
     await lock_account_row(session, found)

@@ -1,1 +1,1 @@
-"""The overview of an account: what needs attention in all projects that a person may read, and what happened when."""
+"""The overview of an account: items that need attention in all projects that a person may read, and a timeline."""

@@ -1,4 +1,4 @@
-"""Items of what needs attention, as the public API returns them."""
+"""Items that need attention, as the public API returns them."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal, NamedTuple, TypedDict
@@ -9,7 +9,7 @@ from control_domain.projects.describe import EnvironmentSummary, ProjectSummary
 from pipeline_contracts.alert_kinds import Severity
 
 MAX_ITEMS = 20
-"""Items of a kind."""
+"""The number of items that are listed of each kind."""
 
 AttentionKind = Literal[
     "incident",
@@ -39,7 +39,7 @@ TargetType = Literal[
 
 
 class AttentionTarget(TypedDict):
-    """What an item is about."""
+    """The subject of an item."""
 
     type: TargetType
     id: Annotated[str, Meta(description="The ID, the number or, for a service, the name.")]
@@ -52,19 +52,21 @@ class AttentionItem(TypedDict):
     severity: Severity
     title: str
     detail: str | None
-    at: Annotated[str, Meta(description="Since when, or when it was seen last.")]
-    count: Annotated[int | None, Meta(description="Of exceptions: in the last 24 hours.")]
-    project: Annotated[ProjectSummary | None, Meta(description="Null: the platform.")]
+    at: Annotated[str, Meta(description="When it began or, for exceptions, when the last one was seen.")]
+    count: Annotated[
+        int | None, Meta(description="The number of exceptions in the last 24 hours; null for other kinds.")
+    ]
+    project: Annotated[ProjectSummary | None, Meta(description="Null for the platform.")]
     environment: EnvironmentSummary | None
     target: AttentionTarget
     can_decide: Annotated[
         bool | None,
-        Meta(description="Of what waits for approval: whether you may decide about it."),
+        Meta(description="True if you may decide a pending approval; null for other kinds."),
     ]
 
 
 Subject = tuple[str, str, str]
-"""Public ID of the environment, family, and what an incident of the same thing has as its subject."""
+"""Public ID of the environment, family, and the subject of an incident about the same thing."""
 
 
 class Found(NamedTuple):
@@ -75,7 +77,7 @@ class Found(NamedTuple):
 
 
 class Section(NamedTuple):
-    """The first items of some kinds, and the number of all."""
+    """The first items of some kinds, and the total number of items."""
 
     found: Sequence[Found]
     total: int

@@ -1,4 +1,4 @@
-"""Deployments and configuration runs that failed, and what waits for a second person."""
+"""Failed deployments and configuration runs, and pending approvals."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -121,7 +121,7 @@ def _describe_commit(deployment: DeploymentDetails) -> str | None:
 
 
 async def _find_decidable(session: AsyncSession, caller: Caller, numbers: Sequence[int]) -> set[int]:
-    """Return those of the waiting deployments that the caller may decide about."""
+    """Return the waiting deployments that the caller may decide."""
     query = (
         select(Deployment.id, Deployment.asked_by_id, ProjectRole.role)
         .join(Project, Project.id == Deployment.project_id)

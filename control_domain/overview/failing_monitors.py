@@ -21,7 +21,7 @@ async def find_failing_heartbeats(session: AsyncSession, caller: Caller) -> Sect
     # Account scope: `in_visible_projects` is bound to the account.
     failing = (
         select(HeartbeatState.heartbeat_id, HeartbeatState.state, HeartbeatState.since_ms)
-        # The text of the partial index: few heartbeats of many.
+        # The same text as in the partial index, so that the database uses it: few heartbeats are late or down.
         .where(text(IS_FAILING))
         .subquery()
     )
@@ -50,7 +50,7 @@ async def find_failing_heartbeats(session: AsyncSession, caller: Caller) -> Sect
 
 
 async def find_full_queues(session: AsyncSession, caller: Caller) -> Section:
-    """Return the queues that are beyond a threshold of theirs now."""
+    """Return the queues that are beyond one of their thresholds now."""
     # Account scope: `in_visible_projects` is bound to the account.
     query = (
         select(Queue, AlertThreshold, QueueState, Environment, Project)

@@ -1,4 +1,4 @@
-"""The first steps in an account: each is done once something has really arrived."""
+"""The first steps in an account: a step is done once Pharos has received real data for it."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -45,15 +45,14 @@ class FirstStepDocument(TypedDict):
     name: Annotated[
         StepName,
         Meta(
-            description="A repository of your own is connected; a deployment of it succeeded; a telemetry event, "
-            "OpenTelemetry data, a signal of a heartbeat and a page view arrived; there is a notification channel, and "
-            "a second person."
+            description="The steps: connect your own repository; deploy it; send a telemetry event, OpenTelemetry "
+            "data, a heartbeat and a page view; create a notification channel; invite a second person."
         ),
     ]
     done: bool
     at: Annotated[
         str | None,
-        Meta(description="When it was done; of what arrives: when one of the stored records was received."),
+        Meta(description="When the step was done or, for data, when a stored record was received."),
     ]
 
 
@@ -67,7 +66,7 @@ class SnippetEnvironment(TypedDict):
 
 
 class SnippetSite(TypedDict):
-    """A site that a page can include the tracker of."""
+    """A site whose tracker a page can include."""
 
     id: int
     name: str
@@ -76,7 +75,7 @@ class SnippetSite(TypedDict):
 
 
 class GettingStartedDocument(TypedDict):
-    """The first steps, and what their snippets need."""
+    """The first steps, and the values that their snippets need."""
 
     base_url: Annotated[str, Meta(description="The address of this installation.")]
     steps: list[FirstStepDocument]
@@ -90,7 +89,7 @@ class GettingStartedDocument(TypedDict):
 
 
 async def read_database_steps(session: AsyncSession, caller: Caller) -> dict[StepName, datetime | None]:
-    """Return when each step was done that the database knows of; None: not yet."""
+    """Return when each step was done, for the steps that the database records; None if it is not done."""
     # Account scope: `in_visible_projects` is bound to the account.
     visible = in_visible_projects(caller)
     is_own = (Repository.is_sample.is_(False), Repository.disconnected_at.is_(None))
@@ -147,7 +146,7 @@ async def _read_time(session: AsyncSession, query: Select[Any]) -> datetime | No
 
 
 async def read_stored_steps(store: ColumnStore, visible: Visible) -> dict[StepName, datetime | None]:
-    """Return when each step was done that the column store knows of. Raises `StorageUnavailable`."""
+    """Return when each step was done, for the steps that the column store records. Raises `StorageUnavailable`."""
     environments, sites = visible.environment_ids, [site.id for site in visible.sites]
     found: dict[StepName, datetime | None] = {"event": None, "otlp": None, "page_view": None}
     if environments:
@@ -222,7 +221,7 @@ async def list_snippet_sites(session: AsyncSession, visible: Visible) -> list[Sn
 
 
 async def find_sample_project(session: AsyncSession, caller: Caller) -> ProjectSummary | None:
-    """Return the project of the sample application; None: there is none."""
+    """Return the project of the sample application, or None."""
     # Account scope: `in_visible_projects` is bound to the account.
     query = (
         select(Project.public_id, Project.name, Project.slug)

@@ -1,4 +1,4 @@
-"""Deployments as marks on charts: when a release went live or failed to, and what it was."""
+"""Deployments as markers on charts: when a release went live or failed, with its version."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ from pipeline_contracts.deploy_states import DeploymentStatus
 from pipeline_contracts.times import format_time
 
 MAX_MARKERS = 500
-# A deployment that waited for approval may end long after it was asked for.
+# A deployment that waited for approval may end long after it was requested.
 _LONGEST = timedelta(days=7)
 _ENDED = (DeploymentStatus.SUCCEEDED, DeploymentStatus.FAILED)
 
@@ -27,20 +27,24 @@ class DeploymentMarker(TypedDict):
     """A deployment that went live, or failed."""
 
     number: Annotated[
-        int | None, Meta(description="Null: it was made elsewhere, and reported with `POST /v1/deployments`.")
+        int | None,
+        Meta(description="Null for a deployment elsewhere that was reported with `POST /v1/deployments`."),
     ]
     at: Annotated[str, Meta(description="When it went live or failed.")]
     result: Literal["succeeded", "failed"]
     project: ProjectSummary
     environment: EnvironmentSummary
-    version: Annotated[str | None, Meta(description="What was reported, or the first digits of the commit.")]
+    version: Annotated[
+        str | None, Meta(description="The reported version, or the first digits of the commit.")
+    ]
     revision: str | None
     commit_subject: str | None
     note: str | None
     by: Annotated[
-        str | None, Meta(description="The name of who asked for it; null: a webhook, or nobody known.")
+        str | None,
+        Meta(description="The name of the person who requested it; null for a webhook or an unknown person."),
     ]
-    service: Annotated[str | None, Meta(description="Of a reported one.")]
+    service: Annotated[str | None, Meta(description="The service of a reported deployment.")]
 
 
 async def list_markers(

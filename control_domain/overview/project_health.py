@@ -1,4 +1,4 @@
-"""The health of each project in one row: its newest deployment, and what is wrong in it."""
+"""The health of each project in one row: its newest deployment and its problems."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,26 +35,26 @@ class NewestDeployment(TypedDict):
 
 
 class ProjectHealth(TypedDict):
-    """The health of a project. Null: the token lacks the scope to read it."""
+    """The health of a project. A figure is null if the token lacks the scope to read it."""
 
     project: ProjectSummary
     state: Annotated[
         Literal["ok", "warning", "critical", "idle"],
-        Meta(description="The worst of what is listed of it; `idle`: nothing was deployed or received."),
+        Meta(description="The worst state of its items; `idle` if nothing was deployed or received."),
     ]
     environments: int
     deployment: NewestDeployment | None
     incidents: Annotated[int | None, Meta(description="Open incidents.")]
     heartbeats_failing: Annotated[int | None, Meta(description="Heartbeats that are late or down.")]
-    exceptions: Annotated[int | None, Meta(description="In the last 24 hours.")]
-    requests: Annotated[int | None, Meta(description="In the last hour.")]
+    exceptions: Annotated[int | None, Meta(description="Exceptions in the last 24 hours.")]
+    requests: Annotated[int | None, Meta(description="Requests in the last hour.")]
     errors: Annotated[int | None, Meta(description="Failed requests in the last hour.")]
     p95_ms: Annotated[float | None, Meta(description="The slowest p95 of its services in the last hour.")]
-    visitors: Annotated[int | None, Meta(description="Of its sites, in the last 24 hours.")]
+    visitors: Annotated[int | None, Meta(description="Visitors of its sites in the last 24 hours.")]
 
 
 class CountedByProject(NamedTuple):
-    """What the database counts, by the number of the project; None: the token lacks the scope."""
+    """Figures from the database by the number of the project; None if the token lacks the scope."""
 
     deployments: Mapping[int, NewestDeployment] | None
     incidents: Mapping[int, int] | None
@@ -119,7 +119,8 @@ def describe_projects(
     has_telemetry: bool,
     has_sites: bool,
 ) -> Sequence[ProjectHealth]:
-    """Return a row for each of the first `MAX_PROJECTS` projects. `severities`: the worst of each, by public ID."""
+    """Return a row for each of the first `MAX_PROJECTS` projects. `severities`: the worst severity in each project, by
+    public ID."""
     environments = Counter(each.project_id for each in visible.environments.values())
     exceptions = _sum_by_project(visible, figures.exceptions_of.items())
     requests = _sum_by_project(

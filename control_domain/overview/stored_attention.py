@@ -45,12 +45,12 @@ _SLOW_TIMES = 2.0
 _SLOW_LEAST_MS = 250.0
 
 DecidedGroups = Collection[tuple[str, str]]
-"""Public IDs of environments, and IDs of groups, that somebody resolved or ignored."""
+"""Resolved and ignored groups, as pairs of the environment's public ID and the group's ID."""
 
 
 @dataclass(slots=True)
 class StoredFigures:
-    """What the column store knows about the visible environments and sites."""
+    """The column store's figures of the visible environments and sites."""
 
     exceptions: Sequence[SeenException] = ()
     first_us: Mapping[tuple[str, int], int] = field(default_factory=dict)
@@ -109,7 +109,8 @@ async def read_decided_groups(session: AsyncSession, caller: Caller) -> DecidedG
 def find_exceptions(
     figures: StoredFigures, visible: Visible, decided: DecidedGroups, now: datetime
 ) -> Section:
-    """Return the groups that are far more frequent than before in this hour, and those that are new since a day."""
+    """Return the groups that are far more frequent in this hour than before, and the groups that appeared within a
+    day."""
     found = []
     for each in figures.exceptions:
         name = format_group(each.group)
@@ -140,7 +141,8 @@ def find_exceptions(
 
 
 def find_services(figures: StoredFigures, visible: Visible, now: datetime) -> Section:
-    """Return the services with many failed requests in the last hour, and those that were far slower than before."""
+    """Return the services with many failed requests in the last hour, and the services that were far slower than
+    before."""
     found = []
     kind: AttentionKind
     severity: Severity

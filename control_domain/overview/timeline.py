@@ -43,28 +43,31 @@ _MAX_INCIDENTS = 20_000
 
 
 class TimelineDocument(TypedDict):
-    """What happened in each bucket of a time range. Null: the token lacks the scope."""
+    """The figures of each bucket of a time range. A list is null if the token lacks the scope to read it."""
 
     step_seconds: Annotated[int, Meta(description="The length of a bucket.")]
     times: Annotated[list[str], Meta(description="When each bucket begins, in UTC.")]
     deployments: Annotated[
-        list[DeploymentMarker] | None, Meta(description="Up to 500, the newest ones, in ascending order.")
+        list[DeploymentMarker] | None, Meta(description="The 500 newest deployments, in ascending order.")
     ]
     incidents_started: list[int] | None
     incidents_resolved: list[int] | None
     heartbeat_failures: Annotated[
         list[int] | None,
-        Meta(description="Runs that failed or took too long, by their first signal; for the last 7 days."),
+        Meta(
+            description="Runs that failed or took too long, by the time of their first signal; for the last 7 days."
+        ),
     ]
     exceptions: list[int] | None
     visitors: Annotated[
-        list[int] | None, Meta(description="A visitor who is present in several buckets counts in each.")
+        list[int] | None,
+        Meta(description="A visitor who is present in several buckets is counted in each of them."),
     ]
     page_views: list[int] | None
 
 
 def choose_steps(within: TimeRange, buckets: int) -> Steps:
-    """Return steps that people read off a clock, at most `buckets` of them, and that cover the range."""
+    """Return at most `buckets` steps of round lengths, such as 15 minutes, that cover the range."""
     begin_s, end_s = within.start // SECOND_NS, -(-within.end // SECOND_NS)
     for step in _STEP_SECONDS:
         first = begin_s // step * step
@@ -98,7 +101,7 @@ def fill_visits(steps: Steps, counts: Mapping[int, VisitCounts]) -> tuple[list[i
 async def count_incidents(
     session: AsyncSession, caller: Caller, steps: Steps, project_id: int | None
 ) -> tuple[list[int], list[int]]:
-    """Return how many incidents started and how many ended in each step; events without an end are none."""
+    """Return how many incidents started and how many ended in each step; events without an end do not count."""
     begin, end = _at(steps.begin_s), _at(steps.end_s)
     counted: list[list[int]] = []
     for time in (AlertIncident.started_at, AlertIncident.resolved_at):
@@ -135,12 +138,13 @@ async def count_failed_runs(
     )
     if project_id is not None:
         heartbeats = heartbeats.where(Project.id == project_id)
-    # Whole numbers on both databases: a division of numbers truncates.
+    # On both databases, dividing whole numbers truncates.
     step = ((HeartbeatRun.first_ms - steps.begin_s * 1000) // (steps.step_s * 1000)).label("step")
     query = (
         select(step, func.count())
         .where(
-            # The text of the partial index: few runs of many, by heartbeat, so that those of others cost nothing.
+            # The same text as in the partial index, so that the database reads only the failed runs of these
+            # heartbeats.
             text(f"({IS_FAILED_RUN})"),
             HeartbeatRun.heartbeat_id.in_(heartbeats),
             HeartbeatRun.first_ms >= steps.begin_s * 1000,

@@ -15,7 +15,8 @@ from control_domain.tables.projects import Environment, Project
 from control_domain.tables.sites import Site
 
 MAX_ENVIRONMENTS = 2000
-"""Environments of an overview, the newest ones: their IDs are part of queries, whose text has a limit."""
+"""The number of environments in an overview, the newest ones. Queries contain their IDs, and a query's length is
+limited."""
 
 
 class VisibleProject(NamedTuple):
@@ -54,7 +55,7 @@ class VisibleSite(NamedTuple):
 
 @dataclass(frozen=True)
 class Visible:
-    """What a caller may read, in the order of numbers; of environments the newest `MAX_ENVIRONMENTS`."""
+    """The objects that a caller may read, in the order of numbers, with the newest `MAX_ENVIRONMENTS` environments."""
 
     projects: Mapping[int, VisibleProject]
     environments: Mapping[int, VisibleEnvironment]
@@ -74,7 +75,7 @@ class Visible:
 
 
 async def read_visible(session: AsyncSession, caller: Caller, project_id: int | None = None) -> Visible:
-    """Return what the caller may read; of one project only, if its number is given."""
+    """Return the objects that the caller may read, only those of one project if its number is given."""
     conditions = [*in_visible_projects(caller)]
     if project_id is not None:
         conditions.append(Project.id == project_id)
@@ -112,7 +113,7 @@ async def read_visible(session: AsyncSession, caller: Caller, project_id: int | 
 
 
 def only_environment(environment: Environment, project: Project) -> Visible:
-    """Return what a caller may read of one environment that was found for the caller."""
+    """Return the objects of one environment that was found for the caller."""
     return Visible(
         {project.id: VisibleProject(project.id, project.public_id, project.name, project.slug)},
         {

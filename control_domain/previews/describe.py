@@ -27,10 +27,13 @@ class PreviewDocument(EnvironmentDetails):
     address: Annotated[str | None, Meta(description="Its URL. Null until a deployer has it.")]
     variables_from: Annotated[
         EnvironmentSummary | None,
-        Meta(description="The environment whose variables were copied. Null: none, or one that was removed."),
+        Meta(
+            description="The environment whose variables were copied. Null if there was none or it was removed."
+        ),
     ]
     closing: Annotated[
-        bool, Meta(description="True: its pull request was closed, and it is removed after its deployment.")
+        bool,
+        Meta(description="True if its pull request was closed and it will be removed after its deployment."),
     ]
 
 
@@ -81,7 +84,7 @@ async def find_preview(session: AsyncSession, project: Project, number_or_id: st
 
 
 class _Facts(NamedTuple):
-    """What a preview has beside other environments."""
+    """The properties of a preview that other environments lack."""
 
     address: str | None
     source: Environment | None

@@ -56,7 +56,7 @@ async def open_preview(
         return target
     made = await _create(session, project, _shorten(f"Preview of {branch}"), slug, branch, actor, now)
     if made is None:
-        raise Conflict(f"Somebody else has just made the environment {project.slug}/{slug}: try again.")
+        raise Conflict(f"Another request has just created the environment {project.slug}/{slug}: try again.")
     return made
 
 
@@ -72,15 +72,15 @@ async def open_pull_request_preview(
 ) -> tuple[DeployTarget, bool]:
     """Return the preview `pr-<number>` of `ref`, running, and True if it was created. Deploys nothing.
 
-    A new preview gets the variables of `source`, except protected ones. Raises `RepositoryNotReady`, and writes nothing
-    then, if an environment of that slug or `source` is unsuitable, if another request creates the same preview at this
+    A new preview gets the variables of `source`, except protected ones. Writes nothing and raises `RepositoryNotReady`
+    if an environment of that slug or `source` is unsuitable, if another request creates the same preview at this
     moment, if the project has too many previews, and if the variables cannot be opened.
     """
     slug = _pull_request_slug(number)
     found = await _find_by_slug(session, project, slug)
     if found is not None and found.type != PREVIEW:
         raise RepositoryNotReady(
-            f"The environment {project.slug}/{slug} is no preview: give it another slug, or remove it."
+            f"The environment {project.slug}/{slug} is not a preview: give it another slug, or remove it."
         )
     if found is not None:
         try:
@@ -100,7 +100,7 @@ async def open_pull_request_preview(
     except Conflict as error:
         raise RepositoryNotReady(error.detail) from error
     if made is None:
-        raise RepositoryNotReady(f"Somebody else has just made the environment {project.slug}/{slug}.")
+        raise RepositoryNotReady(f"Another request has just created the environment {project.slug}/{slug}.")
     await replace_variables(session, keys, made, values, actor, now)
     await _record_variables_source(session, made, values, source, actor, now)
     return made, True
@@ -223,7 +223,7 @@ async def copy_variables(
     """Copy the current variables of `source`, except protected ones, to the next release of `target`; return how many.
 
     The copy decrypts and encrypts each variable again: a sealed variable opens only for its own environment. `source`
-    is no preview: a copy of a copy would hide which variables are protected, and whose gate counts. Call
+    must not be a preview: a copy of a copy would hide which variables are protected and which gate applies. Call
     `lock_variables_source` before creating or locking `target`. Raises `CannotOpen`, and `Conflict` if a second person
     has to approve variables of the preview, because it would be deployed without the copies.
     """

@@ -18,7 +18,7 @@ from pipeline_contracts.errors import NameTaken
 async def add_project(
     session: AsyncSession, account: Account, name: str, slug: str | None, actor: Actor, now: datetime
 ) -> Project:
-    """Create a project without environments. `slug` None: one made from the name.
+    """Create a project without environments. `slug` None makes one from the name.
 
     Raises `InvalidInput`, `NameTaken` if the account has a project with the slug, and `Conflict` if it has too many.
     """
@@ -39,7 +39,8 @@ async def add_project(
 async def rename_project(
     session: AsyncSession, project: Project, name: str, actor: Actor, now: datetime
 ) -> None:
-    """Change the name of a project; its slug stays, because URLs and documents refer to it. The row is locked.
+    """Change the name of a project; its slug stays, because URLs and documents refer to it. The caller has locked the
+    row.
 
     Raises `InvalidInput`.
     """

@@ -26,7 +26,7 @@ class EnvironmentSummary(TypedDict):
 
 
 class EnvironmentDocument(TypedDict):
-    """An environment, as a project includes it. Replicas and state are what is desired, not what runs now."""
+    """An environment, as a project includes it. Replicas and state are the desired ones, not the present ones."""
 
     id: str
     name: str

@@ -18,7 +18,7 @@ from pipeline_contracts.errors import Conflict, NotFound
 from pipeline_contracts.times import format_optional_time, format_time
 
 MAX_LIVE_KEYS = 1000
-"""Of one environment. Each control plane publishes all live keys at its start."""
+"""Limit of one environment. Each control plane publishes all live keys when it starts."""
 
 
 class IngestKeyDocument(TypedDict):
@@ -87,7 +87,7 @@ async def add_ingest_key(
     )
     if (await session.execute(live)).scalar_one() >= MAX_LIVE_KEYS:
         raise Conflict(
-            f"The environment has {MAX_LIVE_KEYS:,} live ingest keys, which is the most: revoke one first."
+            f"The environment has {MAX_LIVE_KEYS:,} live ingest keys, which is the limit: revoke one first."
         )
     secret = make_credential(CredentialKind.INGEST_KEY)
     key = IngestKey(
@@ -105,7 +105,7 @@ async def add_ingest_key(
 async def revoke_ingest_key(
     session: AsyncSession, target: DeployTarget, key_id: int | None, actor: Actor, now: datetime
 ) -> IngestKey:
-    """Revoke an ingest key of the environment; a revoked one stays as it is. Raises `NotFound`."""
+    """Revoke an ingest key of the environment; a revoked key stays unchanged. Raises `NotFound`."""
     is_key = (IngestKey.id == (key_id or 0)) & (IngestKey.environment_id == target.environment.id)
     revoked = await session.execute(
         update(IngestKey)

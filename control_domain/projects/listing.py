@@ -59,13 +59,14 @@ _ENVIRONMENTS_OF_PROJECTS = (
 
 @cache
 def _select_projects(*, are_own: bool, is_page: bool) -> Select[*tuple[Any, ...]]:
-    """Return the query for projects of `account`: those in which `person` has a role, `limit` of them before an ID.
+    """Return the query for projects of `account`: the `limit` newest ones before an ID, only those in which `person`
+    has a role.
 
     Cached, because building a query takes as long as running it.
     """
     query = _ALL_PROJECTS.where(_PROJECTS.account_id == bindparam("account")).order_by(_PROJECTS.id.desc())
     if are_own:
-        # Account scope: roles in other accounts add no project of this one.
+        # Account scope: roles in other accounts do not add projects of this account.
         own = select(_ROLES.project_id).where(_ROLES.person_id == bindparam("person"))
         query = query.where(_PROJECTS.id.in_(own))
     if is_page:

@@ -86,7 +86,7 @@ async def set_project_role(
 async def remove_project_role(
     session: AsyncSession, account: Account, project: Project, person_id: str, actor: Actor, now: datetime
 ) -> ProjectMember:
-    """Take a person's role in the project. Raises `NotFound` for a person without one."""
+    """Remove a person's role in the project. Raises `NotFound` for a person without one."""
     member = await _lock_both(session, account, project, person_id)
     former = await revoke_role(session, project, member.person)
     if former is None:

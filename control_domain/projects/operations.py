@@ -86,12 +86,12 @@ async def create_ingest_key(session: AsyncSession, environment: Environment, now
 
 
 UNKNOWN_KEY = "This key is not known, has expired, or was revoked."
-"""The response to a key that opens nothing."""
+"""The response to a key that is not valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyEnvironment:
-    """The environment that an ingest key opens."""
+    """The environment that an ingest key belongs to."""
 
     public_id: str
     account_id: int
@@ -100,8 +100,8 @@ class KeyEnvironment:
 async def find_environment_by_key(
     session: AsyncSession, digest: bytes, now: datetime
 ) -> KeyEnvironment | None:
-    """Return the environment that a key opens, or None if the key is unknown, expired or revoked."""
-    # Account scope: the key decides which account calls.
+    """Return the environment that a key belongs to, or None if the key is unknown, expired or revoked."""
+    # Account scope: the key identifies the account.
     row = (
         await session.execute(
             select(IngestKey, Environment.public_id, Project.account_id)
@@ -122,7 +122,7 @@ async def live_ingest_keys(
     *,
     account_id: int | None = None,
 ) -> Sequence[KeyEntry]:
-    """Return the directory entries of all live ingest keys, or only of these digests or of an account."""
+    """Return the directory entries of all live ingest keys, or only of those with these digests or of one account."""
     # Account scope: the edges need the keys of every account.
     query = (
         select(IngestKey, Environment.public_id, Project.public_id, Account)

@@ -1,7 +1,7 @@
-"""Deployments as marks on telemetry: which version was live when something first happened.
+"""Deployments as markers on telemetry: the version that was live when something first happened.
 
-Reports of `POST /v1/deployments` and Pharos' own deployments are rows of the same table. A report's ID is a UUID, an
-own deployment's is its number after a prefix.
+Reports through `POST /v1/deployments` and Pharos' own deployments are rows of the same table. The ID of a report is a
+UUID. The ID of an own deployment is a prefix and its number.
 """
 
 from datetime import datetime

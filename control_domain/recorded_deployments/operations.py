@@ -38,7 +38,7 @@ async def record_deployment(
     keys, after the key was checked.
     """
     # Account scope: the caller's ingest key has named the environment.
-    # On Postgres the environment cannot be removed from here on; on SQLite it can until the insert.
+    # On Postgres the environment cannot be removed after this query; on SQLite, after the insert.
     found = select(Environment.id).where(Environment.public_id == environment_public_id)
     environment_id = (
         await session.execute(found.with_for_update(read=True, key_share=True))

@@ -23,7 +23,7 @@ from pipeline_contracts.errors import Conflict
 async def disconnect_and_cancel(
     session: AsyncSession, project: Project, repository: Repository, actor: Actor, now: datetime
 ) -> int:
-    """Disconnect the repository, which is locked, and cancel its deployments that wait for approval; return how many.
+    """Disconnect the locked repository and cancel its deployments that wait for approval. Return their number.
 
     Raises `Conflict` while a deployment of the project is active.
     """
@@ -62,7 +62,7 @@ async def disconnect_sample(session: AsyncSession, project: Project, actor: Acto
 
 
 async def _cancel_waiting(session: AsyncSession, repository: Repository, now: datetime) -> int:
-    """Cancel the deployments that wait for approval and would check out the repository; return how many."""
+    """Cancel the deployments that wait for approval and would check out the repository. Return their number."""
     query = (
         select(Deployment)
         .where(

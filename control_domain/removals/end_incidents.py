@@ -1,4 +1,4 @@
-"""Ends the incidents of an environment, project or repository that is removed: nothing will ever resolve them."""
+"""Ends the incidents of a removed environment, project or repository, because no later event would resolve them."""
 
 import json
 from datetime import datetime
@@ -14,7 +14,7 @@ from control_domain.tables.projects import Environment, Project
 async def end_environment_incidents(
     session: AsyncSession, environment: Environment, project: Project, now: datetime
 ) -> None:
-    """End what is open in the environment, and delete what the deployer remembers of its processes."""
+    """End the open incidents of the environment, and delete the deployer's state of its processes."""
     await _end_incidents(session, project, environment.id, now)
     # Rows without a foreign key.
     restarts = delete(AlertState).where(AlertState.key.startswith(f"process {environment.id} "))
@@ -22,12 +22,12 @@ async def end_environment_incidents(
 
 
 async def end_project_incidents(session: AsyncSession, project: Project, now: datetime) -> None:
-    """End what is open in the project itself, such as refused commit statuses."""
+    """End the open incidents of the project itself, such as refused commit statuses."""
     await _end_incidents(session, project, None, now)
 
 
 async def end_repository_incidents(session: AsyncSession, project: Project, now: datetime) -> None:
-    """End what is open because of the repository of the project: no status of its commits is accepted any more."""
+    """End the open incidents about the project's repository, whose commit statuses will no longer be sent."""
     await _end_incidents(session, project, None, now, kind="platform.commit_statuses")
 
 
@@ -39,7 +39,8 @@ async def _end_incidents(
     *,
     kind: str | None = None,
 ) -> None:
-    """Record the end of all open incidents, and of those that stored events will open; `kind`: only of this one."""
+    """Record the end of all open incidents, and of incidents that stored events will open, only of this `kind` if
+    given."""
     incidents = select(AlertIncident.kind, AlertIncident.subject, AlertIncident.facts).where(
         AlertIncident.account_id == project.account_id,
         AlertIncident.project_id == project.id,

@@ -30,7 +30,7 @@ from pipeline_contracts.heartbeat_names import digest_heartbeat_name
 
 @dataclass(frozen=True, slots=True)
 class RemovedEnvironment:
-    """What was removed together with an environment."""
+    """The keys and counts of rows that were removed together with an environment."""
 
     digests: Sequence[bytes]
     """Digests of the keys to revoke in the key directory after the commit."""
@@ -88,7 +88,7 @@ async def _lock(session: AsyncSession, environment: Environment) -> None:
     """Keep other transactions from adding or changing rows that refer to the environment.
 
     On Postgres, an insert that refers to the environment waits for FOR UPDATE. On SQLite, this transaction is the only
-    writer from here on.
+    writer after this statement.
     """
     await lock_deployer_lease(session, environment)
     await lock_environment_row(session, environment)
@@ -139,7 +139,7 @@ async def _remove_monitors_and_keys(
 
 
 def _deploy_deletes(environment_id: int) -> list[Any]:
-    """Return the DELETE statements of the rows of Deploy, ordered by their foreign keys."""
+    """Return the DELETE statements of rows about deployments, ordered by their foreign keys."""
     tables = (
         *(Instance, EnvironmentLease, LiveRelease, Release, VariableChange, VariableSet),
         *(

@@ -37,7 +37,7 @@ async def remove_project(
     """
     # Roles are changed under the lock of the account.
     await lock_account_row(session, account)
-    # Before the rows of its configuration runs, in the order in which the workers lock them.
+    # Lock the project before the rows of its configuration runs, in the order of the workers.
     await lock_project_row(session, project)
     await _check_empty(session, project)
     await end_project_incidents(session, project, now)
@@ -58,7 +58,9 @@ async def remove_project(
         await session.execute(_delete_where(Review, Review.project_id == project.id))
         await session.execute(_delete_where(Project, Project.id == project.id))
     except IntegrityError:
-        raise Conflict("Something was added to the project meanwhile. Look at it again.") from None
+        raise Conflict(
+            "Something was added to the project meanwhile. Check the project, and send the request again."
+        ) from None
     details = {"name": project.name, "slug": project.slug, "deployments": count}
     record_audit_entry(
         session, actor, project.account_id, "project.remove", f"project {project.public_id}", now, details
@@ -88,7 +90,7 @@ async def _check_empty(session: AsyncSession, project: Project) -> None:
     ]
     if remaining:
         raise Conflict(
-            f"The project {project.slug} still has the {' and the '.join(remaining)}. Remove what is in it first."
+            f"The project {project.slug} still has the {' and the '.join(remaining)}. Remove these first."
         )
 
 

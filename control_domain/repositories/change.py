@@ -21,20 +21,20 @@ from pipeline_contracts.git_refs import is_ref
 
 @dataclass(frozen=True, slots=True)
 class RepositoryChanges:
-    """The settings that change; None, or `UNSET`, for the others."""
+    """The settings that change. None, or `UNSET`, leaves a setting unchanged."""
 
     branch: str | None = None
     push_deploys: bool | None = None
     forks: bool | None = None
     host_id: str | None | UnsetType = UNSET
-    """None: the next delivery sets it."""
+    """None lets the next delivery set it."""
 
 
 async def change_repository(
     session: AsyncSession, found: FoundRepository, changes: RepositoryChanges, actor: Actor, now: datetime
 ) -> None:
-    """Change settings of the repository, which is locked. Raises `InvalidInput`, and `Conflict` for settings of a
-    webhook if it has none."""
+    """Change settings of the locked repository. Raises `InvalidInput`, and `Conflict` for settings of a webhook if it
+    has none."""
     repository = found.repository
     _check(repository.kind, changes)
     if changes.branch is not None and changes.branch != repository.branch:
@@ -66,7 +66,7 @@ def _check(kind: str, changes: RepositoryChanges) -> None:
         errors.append(FieldError("branch", BRANCH_RULE))
     host = HOSTS.get(kind)
     host_id = changes.host_id
-    # An ID that no repository of the host has, such as that of a delivery, would match no push.
+    # An ID that is not a repository's, such as the ID of a delivery, would not match any push.
     if host is not None and isinstance(host_id, str) and host.repository_id.fullmatch(host_id) is None:
         errors.append(
             FieldError(
@@ -90,8 +90,8 @@ async def renew_secret(
     actor: Actor,
     now: datetime,
 ) -> tuple[FoundRepository, WebhookSecret]:
-    """Verify deliveries with another secret from now on: the given one, or a new one. Return both. The repository is
-    locked.
+    """Replace the secret with which the locked repository's deliveries are verified, by the given or a random one.
+    Return the repository and the secret.
 
     Raises `InvalidInput`, and `Conflict` if the repository has no webhook.
     """

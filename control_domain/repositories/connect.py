@@ -34,7 +34,7 @@ class NewRepository:
     url: str
     branch: str
     secret: WebhookSecret | None = field(repr=False)
-    """None: it has no webhook."""
+    """None if the repository has no webhook."""
 
 
 def read_new_repository(
@@ -45,7 +45,8 @@ def read_new_repository(
     secret: str | None,
     secret_kind: SecretKind | None,
 ) -> NewRepository:
-    """Return the repository to connect. `kind` None: that of the URL's host, or `git`. `secret` None: a new one.
+    """Return the repository to connect. `kind` None means the kind of the URL's host, or `git`; `secret` None a new
+    secret.
 
     Raises `InvalidInput` with all invalid fields.
     """
@@ -61,7 +62,7 @@ def read_new_repository(
         errors.append(FieldError("branch", BRANCH_RULE))
     chosen = None
     if kind is None and errors and found_kind is None:
-        # The kind is unknown, and with it the rules of its secrets.
+        # The kind is unknown, and so are the rules for its secrets.
         secret = secret_kind = None
     kind = kind or found_kind or "git"
     try:
@@ -107,5 +108,6 @@ async def _connected_already(session: AsyncSession, project: Project) -> Problem
     if present is None:
         return Conflict(f"The repository of the project {project.slug} was changed meanwhile: try again.")
     return Conflict(
-        f"The project {project.slug} is deployed from {present.url} (repository {present.id}): disconnect that first."
+        f"The project {project.slug} is deployed from {present.url} (repository {present.id}): "
+        "disconnect that repository first."
     )

@@ -16,7 +16,7 @@ RepositoryKind = Annotated[
 SecretKindName = Annotated[
     Literal["hmac", "signing", "plain"],
     Meta(
-        description="How the host proves that it sent a delivery. `hmac`: GitHub and Bitbucket sign it. `signing`: "
+        description="How deliveries are verified. `hmac`: GitHub and Bitbucket sign it. `signing`: "
         "GitLab signs it with a signing token. `plain`: a GitLab without signing tokens sends the secret itself."
     ),
 ]
@@ -28,16 +28,18 @@ class RepositoryDocument(TypedDict):
     id: int
     project: ProjectSummary
     kind: RepositoryKind
-    url: Annotated[str, Meta(description="As it was given when the repository was connected.")]
+    url: Annotated[str, Meta(description="The URL with which the repository was connected.")]
     branch: Annotated[
         str,
-        Meta(description="Deployed when neither the deployment nor its environment names a branch."),
+        Meta(
+            description="The branch that is deployed if neither the deployment nor its environment names another."
+        ),
     ]
     host_id: Annotated[
         str | None,
         Meta(
-            description="The repository's ID at its host, which renames and transfers keep. Null: the next delivery "
-            "sets it."
+            description="The repository's ID at its host, which renames and transfers keep. Null "
+            "until the next delivery sets it."
         ),
     ]
     push_deploys: Annotated[bool, Meta(description="Whether deliveries of its webhook are processed.")]
@@ -61,7 +63,7 @@ class RepositoryWebhook(TypedDict):
 
     url: str
     secret_kind: SecretKindName
-    secret: Annotated[str, Meta(description="Only in this answer.")]
+    secret: Annotated[str, Meta(description="The secret, which is not shown again.")]
 
 
 class RepositoryWithWebhook(RepositoryDocument):
@@ -93,7 +95,7 @@ def describe_repository(found: FoundRepository) -> RepositoryDocument:
 def describe_with_webhook(
     found: FoundRepository, secret: WebhookSecret | None, url: str
 ) -> RepositoryWithWebhook:
-    """`url` is that of its webhook."""
+    """`url`: the URL of its webhook."""
     webhook: RepositoryWebhook | None = None
     if secret is not None:
         webhook = {"url": url, "secret_kind": secret.kind, "secret": secret.value}

@@ -1,7 +1,7 @@
-"""Which folders of the machine that deploys may be connected as repositories.
+"""The folders on the deployer's machine that may be connected as repositories.
 
-The deployer reads them with its own rights. So who may connect any folder reads the code of all accounts whose
-repositories or check-outs lie on the machine.
+The deployer reads these folders with its own rights. Somebody who could connect any folder could therefore read the
+code of all accounts whose repositories or check-outs are on the machine.
 """
 
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ class LocalFolders:
     """The folders whose repositories may be connected by their paths."""
 
     folders: tuple[PurePosixPath, ...] | None
-    """None: any folder."""
+    """None allows every folder."""
 
     def allow(self, url: str) -> bool:
-        """Return True for a URL of another machine, and for a folder in one of these. `url` is one that `read_url`
-        returned."""
+        """Return True for a URL of another machine, and for a folder below one of these. `url` is a result of
+        `read_url`."""
         path = _path_of(url)
         if path is None or self.folders is None:
             return True
-        # A symbolic link in a folder is of whoever may write there.
+        # Symbolic links are not resolved: whoever can write to an allowed folder is trusted.
         return ".." not in path.parts and any(path.is_relative_to(folder) for folder in self.folders)
 
 

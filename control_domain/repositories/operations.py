@@ -14,8 +14,8 @@ KINDS = (*HOSTS, "git")
 
 
 def choose_ref(requested: str | None, of_environment: str | None, of_repository: str) -> str:
-    """Return the ref that a deployment builds: the requested one, else the branch of its environment, else that of its
-    repository."""
+    """Return the ref that a deployment builds: the requested ref, else the branch of its environment, else the branch
+    of its repository."""
     return requested or of_environment or of_repository
 
 
@@ -68,8 +68,8 @@ async def disconnect_repository(session: AsyncSession, repository: Repository, n
     `lock_repository` first."""
     repository.disconnected_at = now
     await session.flush()
-    # Skip locked pushes: the transaction that queues one has locked it, and waits for the repository. Waiting for it
-    # here would deadlock; it then finds the repository disconnected.
+    # Skip locked pushes: a transaction that queues a push has locked the push and waits for the repository, so waiting
+    # for the push here would deadlock. That transaction then finds the repository disconnected.
     waiting = select(WaitingPush.id).where(WaitingPush.repository_id == repository.id)
     for statement in (
         delete(WaitingPush).where(WaitingPush.id.in_(waiting.with_for_update(skip_locked=True))),

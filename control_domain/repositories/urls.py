@@ -16,7 +16,7 @@ _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 # `git@host:path`, as scp writes it.
 _SCP = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]*@(?P<host>{_HOST}|\[[0-9A-Fa-f:.]+\]):(?!-|:)[^\s]+")
 _KINDS = {domain: host.kind for host in HOSTS.values() for domain in host.domains}
-# The hosts serve SSH on port 443 at other names.
+# The hosts serve SSH on port 443 under these names.
 _HOST_PREFIXES = ("www.", "ssh.", "altssh.")
 # `https://host/owner/name.git`, `ssh://git@host:22/owner/name`, `git@host:owner/name`.
 _NAMED = re.compile(r"(?:https|ssh)://[^/]+/+(.+)|[^/:@]+@(?:\[[^\]]+\]|[^/:]+):/*(.+)")
@@ -49,12 +49,12 @@ def read_url(text: str) -> tuple[str, str | None]:
         case "https" | "ssh":
             _check_remote(parts)
             return url, _find_kind(parts.hostname or "")
-    raise BadUrl(f"Repositories are not taken from {parts.scheme}: {_FORMS}.")
+    raise BadUrl(f"Repositories are not supported from {parts.scheme}: {_FORMS}.")
 
 
 def parse_full_name(url: str) -> str | None:
     """Return `owner/name` in lower case, as the host names the repository in webhooks; None for a local folder. `url`
-    is one that `read_url` returned."""
+    is a result of `read_url`."""
     found = _NAMED.fullmatch(url)
     if found is None:
         return None
@@ -71,13 +71,13 @@ def _split(url: str) -> SplitResult:
     except ValueError:
         parts = SplitResult("", "", "", "", "")
     if not parts.scheme or "://" not in url or " " in url:
-        raise BadUrl(f"This is no repository's address: {_FORMS}.")
+        raise BadUrl(f"This is not the address of a repository: {_FORMS}.")
     return parts
 
 
 def _check_file(parts: SplitResult) -> None:
     if parts.netloc not in ("", "localhost") or not parts.path.strip("/") or parts.query or parts.fragment:
-        raise BadUrl("An address of this machine has no host: write it as file:///srv/shop.git.")
+        raise BadUrl("The address of a local folder has no host: write it as file:///srv/shop.git.")
 
 
 def _check_remote(parts: SplitResult) -> None:
@@ -87,7 +87,7 @@ def _check_remote(parts: SplitResult) -> None:
             "and give the machine that deploys a deploy key or a Git credential instead."
         )
     if parts.query or parts.fragment:
-        raise BadUrl("A repository's address ends with its path: leave out what follows ? and #.")
+        raise BadUrl("A repository's address ends with its path: remove the parts after ? and #.")
     if parts.username is not None and _USER.fullmatch(parts.username) is None:
         raise BadUrl(f"The user in the address has characters that no user has: {_FORMS}.")
     host = parts.hostname or ""

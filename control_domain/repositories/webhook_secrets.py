@@ -28,8 +28,8 @@ def has_webhook(kind: str) -> bool:
 
 
 def make_secret(kind: str, *, plain: bool = False) -> WebhookSecret:
-    """Make a new secret of 256 bits for a repository of this kind, which has a webhook. `plain`: for a GitLab that
-    cannot sign."""
+    """Make a new secret of 256 bits for a repository of a kind that has webhooks. `plain`: for a GitLab that cannot
+    sign."""
     secret_kind: SecretKind = "plain" if plain else HOSTS[kind].secret_kind
     if secret_kind == "signing":
         return WebhookSecret(
@@ -39,9 +39,10 @@ def make_secret(kind: str, *, plain: bool = False) -> WebhookSecret:
 
 
 def choose_secret(kind: str, value: str | None, secret_kind: SecretKind | None) -> WebhookSecret | None:
-    """Return the secret for a webhook of this kind of repository: `value`, or a new one. None if it has no webhook.
+    """Return the secret for a webhook of this kind of repository: `value`, or a new secret. None if the kind has no
+    webhook.
 
-    `secret_kind` None: that of the host. Raises `InvalidInput`, which does not repeat the secret.
+    `secret_kind` None means the default of the host. Raises `InvalidInput`, which does not repeat the secret.
     """
     host = HOSTS.get(kind)
     if host is None:
@@ -75,10 +76,10 @@ def choose_secret(kind: str, value: str | None, secret_kind: SecretKind | None) 
 def replace_secret_kind(
     kind: str, present: str | None, value: str | None, secret_kind: SecretKind | None
 ) -> WebhookSecret:
-    """Return the secret that replaces one of the kind `present`, for a repository with a webhook.
+    """Return the secret that replaces a secret of the kind `present`, for a repository with a webhook.
 
-    The present kind stays, because the host may have no signing tokens, unless `secret_kind` is another or `value` is a
-    signing token. Raises `InvalidInput`.
+    The kind stays, because the host may not support signing tokens, unless `secret_kind` names another kind or `value`
+    is a signing token. Raises `InvalidInput`.
     """
     if secret_kind is None and present == "plain" and (value is None or decode_signing_key(value) is None):
         secret_kind = "plain"
@@ -108,5 +109,5 @@ def open_secret(keys: SealingKeys, row: SealedWebhookSecret) -> WebhookSecret:
 
 
 def secret_owner(repository_id: int) -> str:
-    """Return the owner that the secret is sealed for: it cannot be opened for another repository."""
+    """Return the owner that the secret is sealed for: it cannot be opened for any other repository."""
     return f"webhook of repository {repository_id}"

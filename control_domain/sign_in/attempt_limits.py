@@ -1,7 +1,7 @@
-"""Limits of failed attempts to sign in. A guesser is slowed down.
+"""Limits of failed attempts to sign in, which slow down guessing.
 
-Each limit is a bucket of attempts that fills again with time (GCRA). All control planes share the buckets, because they
-are rows of the database. An attempt is counted before the password is checked, and a success is taken back.
+Each limit is a bucket of attempts that fills again with time (GCRA). All control planes share the buckets, because
+they are rows of the database. An attempt is counted before the password is checked, and uncounted if it succeeds.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ class AttemptLimit:
 
 
 def limits_of_address(network: str) -> list[AttemptLimit]:
-    """Return the limits of all attempts of a network, which may be a whole office."""
+    """Return the limits of all attempts from a network, which may be a whole office."""
     limits = [AttemptLimit(f"network {network}"[:200], 30, 10.0)]
     wider = wider_network_of(network)
     if wider != network:
@@ -54,9 +54,9 @@ def limits_of_secret(name: str) -> list[AttemptLimit]:
 async def find_limits(session: AsyncSession, email: str, network: str) -> list[AttemptLimit]:
     """Return the limits of an attempt with a person's address from a network.
 
-    Networks in which the person was signed in before do not share the limit of all others: strangers who guess cannot
-    use it up. In a new network they can keep the person out while they go on:
-    docs/operations/sign-in.md has the way in.
+    Networks in which the person was signed in before have their own limits, which strangers in other networks cannot
+    use up. In a new network, ongoing guessing by strangers can keep the person out: docs/operations/sign-in.md explains
+    what to do.
     """
     person = _name_of(email)
     limits = limits_of_address(network)
@@ -75,7 +75,8 @@ async def find_code_limits(session: AsyncSession, email: str, network: str) -> l
 
 
 def _name_of(email: str) -> str:
-    """Return the name of a person in keys, of one length also for invented addresses."""
+    """Return the name of a person in keys. It has the same length for every address, also for addresses without a
+    person."""
     return f"person {hashlib.sha256(email.encode()).hexdigest()[:32]}"
 
 
@@ -96,7 +97,7 @@ class CountedAttempt:
 
     limit: AttemptLimit
     forgotten_at: float
-    """When it is forgotten by itself, in the time of `monotonic`."""
+    """When the attempt stops counting, in the time of `monotonic`."""
 
 
 async def count_attempt(
@@ -105,11 +106,11 @@ async def count_attempt(
     """Count an attempt towards each of the limits, and return it for `take_back_attempt`. Commit before the password is
     checked.
 
-    Raises `TooManyRequests` if one of them is used up; then nothing may be committed.
+    Raises `TooManyRequests` if a limit is used up; the caller must then not commit.
     """
     seconds, counted_at = now.timestamp(), monotonic()
     attempts = []
-    # In one order everywhere, so that concurrent attempts do not deadlock.
+    # Always lock in the same order, so that concurrent attempts do not deadlock.
     for limit in sorted(limits, key=lambda each: each.key):
         statement = dialect_insert(session, SignInLimit).values(
             key=limit.key, forgotten_at=seconds + limit.seconds
@@ -131,8 +132,8 @@ async def count_attempt(
 
 
 async def _correct_time(session: AsyncSession, limit: AttemptLimit, seconds: float) -> bool:
-    """Count the attempt, as the last one of the burst, if the limit has a time that no clock but one that was ahead
-    can have written: nobody may have to wait until then. Return False for any other time."""
+    """Count the attempt as the last one of the burst if the limit's time is so late that only a clock that was ahead
+    can have written it: nobody should have to wait until that time. Return False for any other time."""
     latest = seconds + limit.burst * limit.seconds
     statement = (
         update(SignInLimit)
@@ -143,7 +144,7 @@ async def _correct_time(session: AsyncSession, limit: AttemptLimit, seconds: flo
     )
     if (await session.execute(statement)).first() is None:
         return False
-    logger.warning("a limit of sign-in had a time that is still to come: a clock of the servers was ahead")
+    logger.warning("a sign-in limit had a time in the future: the clock of a server was ahead")
     return True
 
 
@@ -158,8 +159,8 @@ async def _describe_wait(session: AsyncSession, limit: AttemptLimit, seconds: fl
 
 
 async def take_back_attempt(session: AsyncSession, attempts: Sequence[CountedAttempt]) -> None:
-    """Do not count an attempt that has succeeded. One that is forgotten already is left: what the limit has since then
-    are attempts of others."""
+    """Uncount a successful attempt. An attempt that no longer counts is skipped: the limit then only has attempts of
+    others."""
     for attempt in attempts:
         if attempt.forgotten_at <= monotonic():
             continue
@@ -172,5 +173,5 @@ async def take_back_attempt(session: AsyncSession, attempts: Sequence[CountedAtt
 
 
 async def forget_attempts(session: AsyncSession, now: datetime) -> None:
-    """Delete the limits whose attempts are all forgotten."""
+    """Delete the limits whose attempts no longer count."""
     await session.execute(delete(SignInLimit).where(SignInLimit.forgotten_at < now.timestamp()))

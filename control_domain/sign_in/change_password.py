@@ -1,4 +1,4 @@
-"""Changes the password of a person who is signed in, and checks it again before what needs it."""
+"""Changes the password of a person who is signed in, and confirms the person's identity before sensitive changes."""
 
 from datetime import datetime, timedelta
 
@@ -31,9 +31,9 @@ async def confirm_password(
     now: datetime,
     field: str = "password",
 ) -> str | None:
-    """Check that the caller still knows the password, and return its hash. None: the person has none.
+    """Check that the caller knows the password, and return its hash, or None for a person without a password.
 
-    A person without a password has signed in with a provider, and has to have done so within 10 minutes. Commits.
+    A person without a password signs in with a provider, and must have done so within the last 10 minutes. Commits.
     Raises `InvalidInput` for a wrong password, `Conflict` for a sign-in that is too old, and `TooManyRequests`.
     """
     person = caller.person
@@ -64,15 +64,16 @@ async def confirm_identity(
 ) -> str | None:
     """Do what `confirm_password` does; a person without a password who has a second factor also enters a code.
 
-    For what changes how the person signs in: whoever has the person's account at a provider for a while does not have
-    the second factor. Raises what `confirm_password` raises, and `InvalidInput` for a wrong code.
+    Required before changes of how the person signs in: an attacker who temporarily controls the person's account at a
+    provider does not have the second factor. Raises what `confirm_password` raises, and `InvalidInput` for a wrong
+    code.
     """
     stored = await confirm_password(session, hasher, caller, password, network, now, field)
     if stored is None:
         try:
             await check_code(session, keys, caller.person, code, network, now)
         except (SecondFactorRequired, SignInRefused) as error:
-            # Not 401: the session goes on.
+            # Not 401: the session stays valid.
             raise invalid_field(
                 "code", "must be the present code of your authenticator, or a recovery code"
             ) from error

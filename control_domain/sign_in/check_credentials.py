@@ -41,8 +41,8 @@ async def check_credentials(
 ) -> Person:
     """Return the person of these credentials. The password stays locked until the end of the transaction.
 
-    Commits before the password is hashed, and what was counted before a refusal. Raises `SignInRefused`,
-    `SecondFactorRequired` and `TooManyRequests`.
+    Commits the counted attempts before the password is hashed, and also before an attempt is refused. Raises
+    `SignInRefused`, `SecondFactorRequired` and `TooManyRequests`.
     """
     email = _read_email(entered.email)
     limits = await find_limits(session, email, entered.network)
@@ -69,10 +69,10 @@ async def verify_counted(
     network: str,
     attempts: Sequence[CountedAttempt],
 ) -> bool:
-    """Check a password whose attempt is counted and committed. Commits if the attempt is given back.
+    """Check a password whose attempt is counted and committed. Commits if the attempt is uncounted.
 
-    Raises `Unavailable`, after which the attempt does not count: nobody has learned whether the password is right.
-    Whoever disconnects gets nothing back, since the hash may have begun.
+    After `Unavailable`, the attempt does not count, because the caller has not learned whether the password is right.
+    If the caller disconnects, the attempt counts, because hashing may have begun.
     """
     try:
         return await hasher.verify(password, stored, network)
@@ -83,7 +83,7 @@ async def verify_counted(
 
 
 def _read_email(text: str) -> str:
-    """Return the address as it is stored. Empty for a text that is none, such as one that a database cannot store."""
+    """Return the address in its stored form; empty for a text that is not an address."""
     email = text.strip().lower()
     return email if email.isprintable() and len(email) <= MAX_LENGTH else ""
 
@@ -91,9 +91,9 @@ def _read_email(text: str) -> str:
 async def check_code(
     session: AsyncSession, keys: SealingKeys, person: Person, code: str | None, network: str, now: datetime
 ) -> None:
-    """Check the code of the second factor within its limits; nothing happens for a person without one.
+    """Check the code of the second factor within its limits. Does nothing for a person without a second factor.
 
-    Commits what was counted. Raises `SignInRefused`, `SecondFactorRequired` and `TooManyRequests`.
+    Commits the counted attempts. Raises `SignInRefused`, `SecondFactorRequired` and `TooManyRequests`.
     """
     if not await has_second_factor(session, person.id):
         return

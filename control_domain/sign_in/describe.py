@@ -30,7 +30,7 @@ class OwnAccount(AccountSummary):
 
 
 class CurrentSession(TypedDict):
-    """The person who is signed in, and the account that requests are about."""
+    """The person who is signed in, and the account that the session uses."""
 
     person: PersonSummary
     account: AccountSummary
@@ -43,9 +43,9 @@ class CurrentSession(TypedDict):
         ),
     ]
     accounts: Annotated[list[OwnAccount], Meta(description="All accounts in which the person is a member.")]
-    scopes: Annotated[list[Scope], Meta(description="All of them: the role decides what the person may do.")]
+    scopes: Annotated[list[Scope], Meta(description="All scopes: the role decides what the person may do.")]
     has_password: bool
-    second_factor: Annotated[bool, Meta(description="True if sign-in asks for a code.")]
+    second_factor: Annotated[bool, Meta(description="True if sign-in requires a code.")]
     created_at: Annotated[str, Meta(description="When the person signed in.")]
     expires_at: Annotated[
         str, Meta(description="When the session ends; earlier after 7 days without a request.")
@@ -59,7 +59,7 @@ class SessionDocument(TypedDict):
     is_current: Annotated[bool, Meta(description="True for the session of this request.")]
     method: Annotated[SignInMethod, Meta(description="How the person signed in.")]
     address: Annotated[str, Meta(description="The address that the person signed in from.")]
-    user_agent: Annotated[str, Meta(description="What the browser calls itself.")]
+    user_agent: Annotated[str, Meta(description="The browser's own name, from the header User-Agent.")]
     created_at: str
     last_used_at: Annotated[str, Meta(description="To the minute.")]
     expires_at: str
@@ -78,7 +78,7 @@ class SignInLinkDocument(TypedDict):
     link: Annotated[
         str,
         Meta(
-            description="The secret, which is not shown again, for the person alone. It belongs behind `#link=` in the "
+            description="The secret, which is not shown again, for the person alone. It belongs after `#link=` in the "
             "address of the sign-in page, so that no server logs it."
         ),
     ]
@@ -104,7 +104,7 @@ class ConfirmedSecondFactor(TypedDict):
 
 
 class SecondFactorState(TypedDict):
-    """Whether sign-in asks for a code."""
+    """The state of the second factor: whether sign-in requires a code."""
 
     second_factor: bool
 

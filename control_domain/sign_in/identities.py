@@ -1,4 +1,4 @@
-"""The identities of a person at OpenID Connect providers: bound, listed and removed."""
+"""Binds, lists and removes a person's identities at OpenID Connect providers."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -20,7 +20,7 @@ from pipeline_contracts.times import format_time
 
 
 class IdentityDocument(TypedDict):
-    """What a provider knows the person as."""
+    """The identity of the person at a provider."""
 
     id: int
     issuer: Annotated[str, Meta(description="The address of the provider.")]
@@ -46,8 +46,8 @@ async def list_identities(session: AsyncSession, person_id: int) -> Sequence[Oid
 async def bind_identity(
     session: AsyncSession, person: Person, issuer: str, subject: str, actor: Actor, now: datetime
 ) -> bool:
-    """Bind an identity to a person, with the audit entry. Return False if the person has another one at this provider,
-    or if the identity is somebody else's."""
+    """Bind an identity to a person, with the audit entry. Return False if the person has another identity at this
+    provider, or if the identity belongs to another person."""
     values = {"person_id": person.id, "issuer": issuer, "subject": subject, "created_at": now}
     bound = insert_if_absent(session, OidcIdentity, values).returning(OidcIdentity.id)
     if (await session.execute(bound)).first() is None:
@@ -65,7 +65,7 @@ async def remove_identity(
     if found is None:
         raise NotFound("You have no such identity.")
     if len(identities) == 1 and await read_password_hash(session, caller.person.id) is None:
-        raise Conflict("You have no password, and could not sign in any more: set a password first.")
+        raise Conflict("You have no password, and could no longer sign in: set a password first.")
     await session.execute(delete(OidcIdentity).where(OidcIdentity.id == found.id))
     details = {"issuer": found.issuer, "subject": found.subject}
     await record_of_person(session, actor, caller.person, "oidc.unbind", now, details)

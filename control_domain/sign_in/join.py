@@ -40,8 +40,8 @@ async def join_with_password(
 ) -> str:
     """Add the invited person to the account, and return the secret of a new session.
 
-    A person who has a password already enters this one, and a code of the second factor: whoever made the invitation
-    knows its secret, and must not get into the person's other accounts. Anybody else sets a first password. Commits
+    A person who has a password already must enter it, and a code of the second factor: the inviter knows the secret of
+    the invitation, and must not get access to the person's other accounts. Anybody else sets a first password. Commits
     before the password is hashed, within the limits of attempts. Raises `NotFound` for an invitation that cannot be
     used, `InvalidInput`, `Conflict`, `TooManyRequests`, and what `check_credentials` raises.
     """
@@ -77,7 +77,7 @@ async def _find_person(session: AsyncSession, email: str) -> Person | None:
 
 
 async def _check_first_password(session: AsyncSession, known: Person | None) -> None:
-    """Raise `Conflict` if the person has no password yet, and is in another account already."""
+    """Raise `Conflict` if the person has no password yet and is already in another account."""
     if known is not None and await list_accounts_of(session, known.id):
         raise Conflict(
             f"{known.email} is in another account already, and has no password yet. Ask an owner of that account for a "

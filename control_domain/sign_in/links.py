@@ -1,4 +1,4 @@
-"""One-time links: a person sets a first or another password with one, and is signed in."""
+"""One-time links with which a person sets a first or new password and is then signed in."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -54,7 +54,8 @@ def make_sign_in_url(address: str, secret: str) -> str:
 async def create_link(
     session: AsyncSession, person: Person, created_by_id: int | None, now: datetime
 ) -> CreatedLink:
-    """Create a link of a person, in place of the former one. `created_by_id` None: an operator of the machine."""
+    """Create a link for a person, which replaces the former link. `created_by_id` is None for an operator of the
+    machine."""
     secret = make_credential(CredentialKind.SIGN_IN_LINK)
     await revoke_links(session, person.id)
     link = SignInLink(
@@ -72,16 +73,16 @@ async def create_link(
 async def create_link_for_member(
     session: AsyncSession, caller: Caller, member: Member, actor: Actor, now: datetime
 ) -> CreatedLink:
-    """Create a link of a member of the caller's account, which is locked. Who has the link can act as the person.
+    """Create a link for a member of the caller's locked account. The holder of the link can act as the person.
 
-    Raises `NotAllowed` for a member and for an admin who asks for an owner's, `MissingScope` if the caller's token does
-    not have all scopes, and `Conflict` for the caller's own person, and if the person is a member of an account where
-    the caller may not do the same.
+    Raises `NotAllowed` if the caller is a member, or is an admin and the person an owner; `MissingScope` if the
+    caller's token does not have all scopes; and `Conflict` for the caller's own person, and if the person is also a
+    member of an account in which the caller may not create such a link.
     """
     if member.person.id == caller.person.id:
-        # It would replace the password without the present one.
+        # The link would let the caller replace the password without knowing it.
         raise Conflict(
-            "Nobody makes a sign-in link for themselves: change your password in the dashboard, under Settings, Your "
+            "You cannot make a sign-in link for yourself: change your password in the dashboard, under Settings, Your "
             "sign-in. If you have forgotten it, another owner or admin makes the link, or an operator of the "
             "installation."
         )
@@ -89,7 +90,7 @@ async def create_link_for_member(
     require_all_scopes(caller, "whoever signs in with the link has all of them")
     if not await _may_act_for(session, caller.person.id, member.person.id):
         raise Conflict(
-            f"{member.person.email} is in other accounts as well, for which the link would also be good. Ask an "
+            f"{member.person.email} is also in other accounts, for which the link would work too. Ask an "
             "operator of the installation for it."
         )
     link = await create_link(session, member.person, caller.person.id, now)
@@ -100,7 +101,7 @@ async def create_link_for_member(
 
 
 async def _may_act_for(session: AsyncSession, creator_id: int, person_id: int) -> bool:
-    """Return True if the creator of a link manages the person in every account of the person."""
+    """Return True if the creator of a link manages the person in every account that the person is in."""
     roles = {each.account.id: each.role for each in await list_accounts_of(session, creator_id)}
     return all(
         has_account_right(
@@ -132,19 +133,20 @@ async def use_link(
     *,
     revokes_tokens: bool = False,
 ) -> str:
-    """Set the password of the person of a link, end the person's other sessions, and return the secret of a new one.
-    With `revokes_tokens`, the person's API tokens end too, in all accounts.
+    """Set the password of the person of a link, end the person's other sessions, and return the secret of a new
+    session. With `revokes_tokens`, the person's API tokens end too, in all accounts.
 
-    The link works once. One that an operator of the machine has made also removes the second factor and the identities
-    at providers; for any other, the person enters a code. Commits before the password is hashed. Raises `NotFound` for
-    a link that cannot be used, `InvalidInput`, `TooManyRequests`, and what `check_code` and `choose_account` raise.
+    The link works once. A link made by an operator of the machine also removes the second factor and the identities at
+    providers; with any other link, the person enters a code. Commits before the password is hashed. Raises `NotFound`
+    for a link that cannot be used, `InvalidInput`, `TooManyRequests`, and what `check_code` and `choose_account`
+    raise.
     """
     link, person = await find_link(session, secret, now)
     normalized = check_password(password, person.email, person.name)
     by_operator = link.created_by_id is None
     await count_attempt(session, limits_of_secret(f"link {link.id}"), now)
     await session.commit()
-    # Before the code is checked: a code works once, and is used up in the transaction that uses the link up.
+    # Hash before the code is checked: a code works once, and must be used up in the same transaction as the link.
     hash = await hasher.hash(normalized)
     if not by_operator:
         await check_code(session, keys, person, code, origin.network, now)
@@ -158,7 +160,7 @@ async def use_link(
     if used.first() is None:
         raise NotFound(_UNUSABLE)
     if link.created_by_id is not None and not await _may_act_for(session, link.created_by_id, person.id):
-        # The person has joined another account since, or the creator has lost the role.
+        # The person has joined another account since then, or the creator has lost the role.
         raise NotFound(_UNUSABLE)
     account = await choose_account(session, person)
     removed = by_operator and await remove_second_factor(session, person.id)
@@ -180,7 +182,7 @@ async def use_link(
 
 
 async def _find_maker(session: AsyncSession, link: SignInLink) -> str | None:
-    """Return the ID of the person who has made the link; None: an operator of the machine."""
+    """Return the ID of the person who made the link; None for an operator of the machine."""
     maker = None if link.created_by_id is None else await session.get(Person, link.created_by_id)
     return None if maker is None else maker.public_id
 

@@ -1,4 +1,4 @@
-"""Finds the person whom an OpenID Connect provider has identified. Nobody gets an account by this alone."""
+"""Finds the person whom an OpenID Connect provider has identified. Identification alone does not create an account."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -20,18 +20,18 @@ from pipeline_contracts.errors import Conflict, NotFound
 
 @dataclass(frozen=True, slots=True)
 class OidcPerson:
-    """Somebody as the provider knows them."""
+    """A person as identified by the provider."""
 
     issuer: str
     subject: str
     email: str
-    """In lower case; empty: unknown."""
+    """The address in lower case; empty if unknown."""
     is_email_verified: bool
     name: str
 
 
 class UnknownPerson(Exception):
-    """The provider knows somebody who may not sign in here. `reason` is for the sign-in page."""
+    """The identified person may not sign in here. `reason` is for the sign-in page."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -41,18 +41,18 @@ class UnknownPerson(Exception):
 async def find_oidc_person(
     session: AsyncSession, known: OidcPerson, signed_in: int | None, actor: Actor, now: datetime
 ) -> Person:
-    """Return the person of this identity: the one whom it was before, or the one with its verified e-mail address.
+    """Return the person to whom this identity is bound, or else the person with its verified e-mail address.
 
-    The person is in an account, or has a pending invitation, which is accepted. `signed_in`: who is signed in already
-    in this browser; a person with a second factor has to be for the first sign-in with the provider. Raises
-    `UnknownPerson`.
+    The person is in an account, or has a pending invitation, which is accepted. `signed_in`: the person who is already
+    signed in in this browser. A person with a second factor must be signed in for the first sign-in with the provider.
+    Raises `UnknownPerson`.
     """
     identity = OidcIdentity.issuer == known.issuer, OidcIdentity.subject == known.subject
     query = select(Person).join(OidcIdentity, OidcIdentity.person_id == Person.id).where(*identity)
     person = (await session.execute(query)).scalar_one_or_none()
     if person is not None:
         if not await list_accounts_of(session, person.id):
-            # Removed, and perhaps invited again: under the address that is still this person's at the provider.
+            # The person was removed and may be invited again, if the provider still has the same verified address.
             if not known.is_email_verified or known.email != person.email:
                 raise UnknownPerson("oidc-unknown")
             await _join(session, known, actor, now)
@@ -70,7 +70,7 @@ async def find_oidc_person(
         # Another sign-in of this person may have bound it at the same moment.
         bound = (await session.execute(query)).scalar_one_or_none()
         if bound is None or bound.id != person.id:
-            # The address belonged to somebody else at the provider before: it may be given to another person.
+            # The address belonged to another identity at the provider before: providers may reassign addresses.
             raise UnknownPerson("oidc-changed")
     return person
 

@@ -1,4 +1,4 @@
-"""Hashes of passwords: Argon2id with 19 MiB, two passes and one lane, which OWASP names as the least."""
+"""Hashes of passwords: Argon2id with 19 MiB, two passes and one lane, the minimum that OWASP recommends."""
 
 import asyncio
 import os
@@ -22,9 +22,10 @@ _HASH_BYTES = 32
 # A hash takes 30 ms of a core and 19 MiB.
 _MAX_RUNNING = 2
 _MAX_WAITING = 64
-# Of one wider network: others find a place beside a crowd.
+# Limit of one wider network, so that a crowd in one network does not take all places.
 _MAX_WAITING_OF_NETWORK = 16
-# Of no password: verified where a person is unknown or has none, so that both take the same time.
+# The hash of no real password. It is verified for unknown people and people without a password, so that the response
+# takes the same time for them.
 _DUMMY = "$argon2id$v=19$m=19456,t=2,p=1$SEoyNyy/oO865FnjkbkaEw$k0P8u7J7FiH1xNEBrywFn0VvwCu/mauN1NhaD5taf4I"
 
 
@@ -36,13 +37,14 @@ class PasswordHasher:
         self._waiting = Counter[str]()
 
     async def hash(self, password: str) -> str:
-        """Return the hash of a password, in PHC format. Raises `Unavailable` if too many wait."""
+        """Return the hash of a password, in PHC format. Raises `Unavailable` if too many requests wait."""
         return await self._run(lambda: _hash(password))
 
     async def verify(self, password: str, stored: str | None, network: str = "") -> bool:
-        """Return True if `stored` is a hash of the password. None: False, after the same time.
+        """Return True if `stored` is a hash of the password. For None, return False after the same time.
 
-        Raises `Unavailable` if too many wait, or too many of the network. Empty: of no network in particular.
+        Raises `Unavailable` if too many requests wait, in total or of this network. An empty network has no limit of
+        its own.
         """
         place = wider_network_of(network) if network else ""
         matches = await self._run(lambda: _verify(password, stored or _DUMMY), place)
@@ -52,7 +54,7 @@ class PasswordHasher:
         is_crowd = place and self._waiting[place] >= _MAX_WAITING_OF_NETWORK
         if is_crowd or self._waiting.total() >= _MAX_WAITING:
             raise Unavailable(
-                "Too many people sign in at this moment. Send the same request again.", retry_after=2
+                "Too many people are signing in at this moment. Send the same request again.", retry_after=2
             )
         self._waiting[place] += 1
         try:
@@ -61,7 +63,7 @@ class PasswordHasher:
             self._waiting[place] -= 1
             if not self._waiting[place]:
                 del self._waiting[place]
-        # A request that is canceled leaves its thread running, which still counts.
+        # If the request is canceled, its thread continues and still counts.
         thread = asyncio.ensure_future(asyncio.to_thread(function))
         thread.add_done_callback(lambda _: self._running.release())
         return await asyncio.shield(thread)

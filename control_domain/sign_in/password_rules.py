@@ -1,4 +1,4 @@
-"""What a password may be. A long one is asked for instead of special characters (NIST SP 800-63B, 3.1.1)."""
+"""Rules for passwords. They require length instead of special characters (NIST SP 800-63B, 3.1.1)."""
 
 import unicodedata
 
@@ -6,7 +6,7 @@ from pipeline_contracts.errors import FieldError, InvalidInput, invalid_fields
 
 SHORTEST = 12
 LONGEST = 200
-# What has to be left of a password without the name and the address of the person.
+# Characters that must remain of a password without the person's name and address.
 _SHORTEST_REST = 8
 _SHORTEST_PART = 4
 _FEWEST_CHARACTERS = 5
@@ -16,7 +16,7 @@ _SEQUENCES = (
     "qwertyuiopasdfghjklzxcvbnm",
     "1qaz2wsx3edc4rfv",
 )
-# The words that the commonest long passwords consist of, repeated, combined and followed by digits.
+# The most common long passwords consist of these words, repeated, combined, and followed by digits.
 _COMMON_WORDS = (
     *(
         "password",
@@ -70,7 +70,7 @@ _COMMON_WORDS = (
 
 
 def normalize_password(password: str) -> str:
-    """Return the password in the one of several Unicode forms that is hashed: keyboards differ in what they send."""
+    """Return the password in the Unicode form that is hashed: keyboards send different forms of the same text."""
     return unicodedata.normalize("NFC", password)
 
 

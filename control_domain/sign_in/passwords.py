@@ -25,7 +25,7 @@ async def set_password_hash(session: AsyncSession, person_id: int, hash: str, no
 async def replace_password_hash(
     session: AsyncSession, person_id: int, former: str | None, hash: str, now: datetime
 ) -> bool:
-    """Store the password unless it is not `former` any more. Return whether it was stored."""
+    """Store the password if the present one is still `former`. Return True if it was stored."""
     if former is None:
         statement = dialect_insert(session, Password).values(person_id=person_id, hash=hash, changed_at=now)
         statement = statement.on_conflict_do_nothing().returning(Password.person_id)
@@ -41,7 +41,7 @@ async def replace_password_hash(
 
 
 async def lock_password(session: AsyncSession, person_id: int, hash: str) -> bool:
-    """Lock the person's password until the end of the transaction. Return False if it is another one by now."""
+    """Lock the person's password until the end of the transaction. Return False if it has changed meanwhile."""
     locked = await session.execute(
         update(Password)
         .where(Password.person_id == person_id, Password.hash == hash)

@@ -1,4 +1,5 @@
-"""Audit entries of how people sign in: what concerns the whole person is recorded in each of the person's accounts."""
+"""Audit entries about sign-in. A change that concerns the whole person is recorded in each of the person's
+accounts."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -19,7 +20,7 @@ async def record_of_person(
     now: datetime,
     details: Mapping[str, object] | None = None,
 ) -> None:
-    """Record what was done to the sign-in of a person, in all accounts of the person."""
+    """Record a change of a person's sign-in, in all accounts of the person."""
     subject = f"person {person.public_id}"
     for account, _ in await list_accounts_of(session, person.id):
         record_audit_entry(session, actor, account.id, action, subject, now, details)
@@ -28,7 +29,7 @@ async def record_of_person(
 def record_ended(
     session: AsyncSession, actor: Actor, person: Person, ended: Sequence[EndedSession], now: datetime, by: str
 ) -> None:
-    """Record the end of sessions of a person, each in the account that it was about."""
+    """Record the end of a person's sessions, each in the account that it used."""
     for each in ended:
         details = {"person": person.public_id, "by": by}
         record_audit_entry(

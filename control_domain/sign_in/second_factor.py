@@ -22,7 +22,7 @@ RECOVERY_CODES = 10
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 _LENGTH = 16
 _GROUP = 4
-# The step of a code that was used may be so many ahead: one, and the difference between two control planes' clocks.
+# A used code's step may be this far ahead: one step, and the difference between the clocks of two control planes.
 _STEPS_AHEAD = 5
 _WRONG = "The code is wrong, or was used already. Enter the present code of your authenticator, or a recovery code."
 
@@ -41,13 +41,13 @@ async def has_second_factor(session: AsyncSession, person_id: int) -> bool:
 
 
 async def begin_second_factor(session: AsyncSession, keys: SealingKeys, person: Person, now: datetime) -> str:
-    """Store a new secret for an authenticator, which `confirm_second_factor` turns on, and return it.
+    """Store and return a new secret for an authenticator. `confirm_second_factor` activates it.
 
     Raises `Conflict` if the person has a second factor already, or begins with one in another tab at this moment.
     """
     secret = make_totp_secret()
     sealed = keys.seal({"secret": secret}, second_factor_owner(person.id))
-    # One that another tab turns on at this moment stays.
+    # Keep a second factor that another tab activates at this moment.
     await session.execute(
         delete(SecondFactor).where(SecondFactor.person_id == person.id, SecondFactor.confirmed_at.is_(None))
     )
@@ -69,7 +69,7 @@ async def confirm_second_factor(
     """
     found = await session.get(SecondFactor, person.id, populate_existing=True)
     if found is None or found.confirmed_at is not None:
-        raise Conflict("No second factor waits for a code: begin with a new one.")
+        raise Conflict("No second factor waits for a code: begin again with a new second factor.")
     step = find_totp_step(_open(keys, found), _digits_of(code), now.timestamp())
     if step is None:
         raise invalid_field(
@@ -102,9 +102,9 @@ async def remove_second_factor(session: AsyncSession, person_id: int) -> bool:
 async def use_code(
     session: AsyncSession, keys: SealingKeys, person: Person, code: str | None, now: datetime
 ) -> None:
-    """Check the code of a person who has a second factor; each code works once. Nothing happens for others.
+    """Check the code of a person who has a second factor; each code works once. Does nothing for other people.
 
-    Raises `SecondFactorRequired` without a code, and `SignInRefused` for one that is wrong or was used.
+    Raises `SecondFactorRequired` without a code, and `SignInRefused` for a code that is wrong or was used before.
     """
     found = await session.get(SecondFactor, person.id, populate_existing=True)
     if found is None or found.confirmed_at is None:
@@ -126,9 +126,7 @@ async def _use_totp_code(
         raise SignInRefused(_WRONG)
     latest = int(now.timestamp() // PERIOD_SECONDS) + _STEPS_AHEAD
     if found.last_step is not None and found.last_step > latest:
-        logger.warning(
-            "a code of a second factor was used at a time that is still to come: the clock was ahead"
-        )
+        logger.warning("a code of a second factor was used at a time in the future: the clock was ahead")
     # Of two concurrent requests with one code, one wins.
     used = await session.execute(
         update(SecondFactor)
@@ -137,7 +135,7 @@ async def _use_totp_code(
             or_(
                 SecondFactor.last_step.is_(None),
                 SecondFactor.last_step < step,
-                # Only a clock that was ahead can have let somebody use it: the codes until then are not used up.
+                # Only a clock that was ahead can have accepted such a code: the codes up to that time are not used up.
                 SecondFactor.last_step > latest,
             ),
         )
@@ -171,7 +169,7 @@ def _open(keys: SealingKeys, found: SecondFactor) -> str:
         return keys.open(Sealed(found.key_id, found.sealed), second_factor_owner(found.person_id))["secret"]
     except CannotOpen as error:
         raise Conflict(
-            "The secret of your authenticator cannot be opened, because the key that sealed it is gone. Enter a "
+            "The secret of your authenticator cannot be opened, because the key that sealed it is missing. Enter a "
             "recovery code, or ask an operator of the installation for a sign-in link, which removes the second factor."
         ) from error
 

@@ -1,4 +1,4 @@
-"""Whom a sign-in link or an invitation is for, so that a page can say so before it is used."""
+"""Finds the person of a sign-in link or an invitation, so that a page can show the person before it is used."""
 
 from datetime import datetime
 from typing import Annotated, TypedDict, cast
@@ -29,14 +29,14 @@ class LinkOwner(TypedDict):
 
 
 class InvitedPerson(TypedDict):
-    """What an invitation gives to whom."""
+    """The invited person, and the access that the invitation gives."""
 
     account: AccountSummary
     email: Annotated[str, Meta(description="The address that the person joins with.")]
     role: Annotated[AccountRole, Meta(description="The role in the account.")]
     invited_by: PersonSummary
     has_password: Annotated[
-        bool, Meta(description="True if the person joins with the password that they have here already.")
+        bool, Meta(description="True if the person already has a password here and joins with it.")
     ]
     expires_at: str
 
@@ -48,7 +48,7 @@ async def describe_link(session: AsyncSession, secret: str, now: datetime) -> Li
 
 
 async def describe_invitation(session: AsyncSession, secret: str, now: datetime) -> InvitedPerson:
-    """Return whom an invitation is for. Raises `NotFound` for an invitation that cannot be used."""
+    """Return the person and the access of an invitation. Raises `NotFound` for an invitation that cannot be used."""
     invitation, account = await find_usable_invitation(session, secret, now)
     inviter = await session.get_one(Person, invitation.invited_by_id)
     query = select(Person).where(Person.email == invitation.email)

@@ -2,8 +2,8 @@
 
 The database keeps digests of secrets only. After a rotation the previous secret works until the browser has used the
 new one and a minute has passed: other tabs have requests in flight, and a response with a new cookie may get lost. A
-browser that uses the previous one gets another new one only after ten minutes: before, the response with the first may
-still arrive, and would replace the second by a secret that is dead.
+browser that still uses the previous secret gets a second new one only after ten minutes: until then, the response with
+the first new secret may still arrive, and would replace the second one by a secret that is no longer valid.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from pipeline_contracts.credentials import CredentialKind, digest_credential, ma
 SignInMethod = Literal["password", "link", "invitation", "oidc"]
 
 LIFETIME = timedelta(days=30)
-"""How long a session lasts at most."""
+"""The longest duration of a session."""
 IDLE_LIFETIME = timedelta(days=7)
 """How long a session lasts without a request."""
 _ROTATION = timedelta(hours=24)
@@ -36,7 +36,7 @@ _ALL_SCOPES = frozenset(SCOPES)
 
 @dataclass(frozen=True, slots=True)
 class SignInOrigin:
-    """Where a person signs in from."""
+    """The address and browser from which a person signs in."""
 
     address: str
     network: str
@@ -44,7 +44,7 @@ class SignInOrigin:
 
 
 class EndedSession(NamedTuple):
-    """A session that was revoked: its number, its person, and the account that it was about."""
+    """A session that was revoked: its number, its person, and the account that it used."""
 
     id: int
     person_id: int
@@ -66,8 +66,8 @@ async def start_session(
     origin: SignInOrigin,
     now: datetime,
 ) -> tuple[SignInSession, str, Sequence[EndedSession]]:
-    """Start a session and return it with its secret, which is not stored. The oldest of too many are revoked, and
-    returned."""
+    """Start a session and return it with its secret, which is not stored. If the person has too many sessions, the
+    oldest ones are revoked, and returned."""
     secret = make_credential(CredentialKind.SESSION)
     started = SignInSession(
         person_id=person.id,
@@ -106,14 +106,14 @@ _CALLER = (
         ),
         SignInSession.revoked_at.is_(None),
     )
-    # A request that reads its caller a second time has loaded these rows before.
+    # Refresh the rows: a request that reads its caller a second time has them in its database session already.
     .execution_options(populate_existing=True)
 )
 
 
 async def find_session_caller(session: AsyncSession, digest: bytes, now: datetime) -> SessionCaller | None:
     """Return the caller of a session, or None if it is unknown, expired, revoked, or of a former member."""
-    # Account scope: the session says which account it is.
+    # Account scope: the session names the account.
     row = (await session.execute(_CALLER, {"digest": digest})).one_or_none()
     if row is None or not is_live(row[0], now):
         return None
@@ -137,7 +137,7 @@ def has_use_to_record(found: SignInSession, digest: bytes, now: datetime) -> boo
 def _is_rotation_due(found: SignInSession, digest: bytes, now: datetime) -> bool:
     if found.digest == digest:
         return found.rotated_at + _ROTATION <= now
-    # The browser still has the previous secret: the response with the new one got lost.
+    # The browser still has the previous secret, because the response with the new one was lost.
     return found.rotated_at + _LOST <= now
 
 
@@ -209,7 +209,8 @@ async def revoke_session(
 async def revoke_session_of_secret(
     session: AsyncSession, digest: bytes, now: datetime
 ) -> Sequence[EndedSession]:
-    """Revoke the session with this secret, if there is one: the browser gets another one. Return what was revoked."""
+    """Revoke the session with this secret, if there is one, because the browser gets another session. Return the
+    revoked sessions."""
     is_this = or_(SignInSession.digest == digest, SignInSession.previous_digest == digest)
     return await _revoke(session, now, is_this)
 

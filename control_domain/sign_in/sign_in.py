@@ -1,4 +1,4 @@
-"""Signs a person in with a password, and out again; switches the account of a session."""
+"""Signs people in with a password, signs them out, and switches the account of a session."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -54,7 +54,7 @@ async def sign_in(
     actor: Actor,
     now: datetime,
 ) -> str:
-    """Start a session of a person whose identity is proved, with the audit entry. Return its secret."""
+    """Start a session of a person whose identity was verified, with the audit entry. Return its secret."""
     started, secret, too_many = await start_session(session, person, account.id, method, origin, now)
     details = {"person": person.public_id, "method": method, "user_agent": started.user_agent}
     actor = replace(actor, person_id=person.id)
@@ -73,7 +73,7 @@ async def end_session(
 
 
 async def end_former_session(session: AsyncSession, digest: bytes, actor: Actor, now: datetime) -> None:
-    """Revoke the session that a browser has had before another sign-in, if there is one."""
+    """Revoke the browser's session from before a new sign-in, if there is one."""
     for each in await revoke_session_of_secret(session, digest, now):
         person = await session.get_one(Person, each.person_id)
         record_ended(session, actor, person, [each], now, "another sign-in in the browser")
@@ -82,7 +82,7 @@ async def end_former_session(session: AsyncSession, digest: bytes, actor: Actor,
 async def switch_account(
     session: AsyncSession, caller: Caller, account: str, actor: Actor, now: datetime
 ) -> str:
-    """Let the caller's session be about another account of the person, by number, ID or slug.
+    """Switch the caller's session to another account of the person, by number, ID or slug.
 
     Both accounts get an audit entry. Returns the new secret of the session. Raises `InvalidInput` unless the person is
     a member of the account.

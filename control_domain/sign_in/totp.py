@@ -1,4 +1,4 @@
-"""Time-based one-time passwords (RFC 6238): six digits, 30 s, HMAC-SHA-1, as all authenticators have them."""
+"""Time-based one-time passwords (RFC 6238): six digits, 30 s, HMAC-SHA-1, which all authenticators support."""
 
 import base64
 import hmac
@@ -7,9 +7,9 @@ from urllib.parse import quote, urlencode
 
 PERIOD_SECONDS = 30
 DIGITS = 6
-# Of HMAC-SHA-1, as RFC 4226 recommends.
+# The key length that RFC 4226 recommends for HMAC-SHA-1.
 _SECRET_BYTES = 20
-# Clocks of phones differ, and typing takes time.
+# Periods before and after now: clocks of phones differ, and typing takes time.
 _STEPS = (0, -1, 1)
 
 
@@ -27,9 +27,9 @@ def make_totp_code(secret: str, step: int) -> str:
 
 
 def find_totp_step(secret: str, code: str, seconds: float) -> int | None:
-    """Return the time step whose code this is, within one period of now; None: it is wrong."""
+    """Return the time step of this code, within one period of now; None if the code is wrong."""
     now = int(seconds // PERIOD_SECONDS)
-    # All are compared, so that the time says nothing.
+    # Compare with all codes, so that the duration reveals nothing.
     found = [
         step
         for step in _STEPS

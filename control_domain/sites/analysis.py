@@ -46,7 +46,7 @@ SPEED_PAGES = 100
 
 @dataclass(frozen=True, slots=True)
 class VisitAnalysis:
-    """An analysis of the visits of a site that the conditions keep, in the chosen period up to `now`."""
+    """An analysis of a site's visits that match the conditions, in the chosen period up to `now`."""
 
     store: ColumnStore
     rollups: RecentRollups
@@ -64,7 +64,7 @@ class VisitAnalysis:
             self.conditions,
             counted.events,
             counted.paths,
-            # Rollups that were checked for a later request may have later events.
+            # Do not use rollups that were checked for a later request: they may contain later events.
             self.now if checked.now <= self.now else None,
         )
 
@@ -122,7 +122,7 @@ class VisitAnalysis:
         return {"period": describe_period(period), "goals": describe_goals(self.goals, found)}
 
     async def page_speed(self, *, by_page: bool) -> PageSpeedDocument:
-        """Return the Web Vitals, also of pages if `by_page`. Raises `InvalidInput` and `StorageUnavailable`."""
+        """Return the Web Vitals, also of single pages if `by_page`. Raises `InvalidInput` and `StorageUnavailable`."""
         period, request, runs = await self._read_rollups()
         found = await page_speed(self.store, request, period, runs)
         pages = await speed_of_pages(self.store, request, period, runs, SPEED_PAGES) if by_page else {}

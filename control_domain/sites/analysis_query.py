@@ -1,4 +1,4 @@
-"""What an analysis of a site's visits covers, read from the query of a request."""
+"""Reads the scope of an analysis of a site's visits from the query of a request."""
 
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -31,7 +31,8 @@ _Conditions = msgspec.json.Decoder(list[tuple[Operator, Dimension, list[str]]])
 
 @dataclass(frozen=True, slots=True)
 class PeriodChoice:
-    """The days of an analysis: `days` up to today, or the days from `first` to `last`. All None: the default."""
+    """The days of an analysis: `days` up to today, or the days from `first` to `last`. If all are None, the default
+    applies."""
 
     days: int | None = None
     first: str | None = None
@@ -77,7 +78,7 @@ def read_period(choice: PeriodChoice, timezone: str, now: datetime) -> Period:
         raise invalid_field("days", "must be left out if from and to are given")
     if choice.first is None or choice.last is None:
         name = "from" if choice.first is None else "to"
-        raise invalid_field(name, "is required if the other end of the period is given")
+        raise invalid_field(name, "is required with the other end of the period")
     first, last = _read_day("from", choice.first), _read_day("to", choice.last)
     if last < first:
         raise invalid_field("to", "must not be before from")
@@ -111,7 +112,8 @@ def read_comparison(
 
 
 def read_interval(current: Period, interval: Interval | None) -> Interval:
-    """Return the interval of the series: hours of one day, else days, unless it is given. Raises `InvalidInput`."""
+    """Return the interval of the series: the given one, or hours for a single day and days for longer periods. Raises
+    `InvalidInput`."""
     if interval == "hour" and len(current.days) > MAX_HOURLY_DAYS:
         raise invalid_field("interval", f"must be day for a period of over {MAX_HOURLY_DAYS} days")
     return interval or ("hour" if len(current.days) == 1 else "day")
@@ -122,7 +124,7 @@ def _read_day(name: str, text: str) -> date:
         day = date.fromisoformat(text)
     except ValueError:
         day = None
-    # Years that a time zone can convert.
+    # Only years that a time zone can convert.
     if day is None or not 2000 <= day.year <= 2100:
         raise invalid_fields([FieldError(name, "must be a day like 2026-11-26")])
     return day
@@ -132,5 +134,5 @@ def _year_before(day: date) -> date:
     try:
         return day.replace(year=day.year - 1)
     except ValueError:
-        # 29 February.
+        # The day is 29 February.
         return day.replace(year=day.year - 1, day=28)

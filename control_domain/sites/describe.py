@@ -13,7 +13,7 @@ from pipeline_contracts.times import format_optional_time, format_time
 
 
 class SiteSettingsDocument(TypedDict):
-    """A site as it is configured."""
+    """The settings of a site."""
 
     id: int
     name: str
@@ -25,7 +25,7 @@ class SiteSettingsDocument(TypedDict):
 
 
 class SiteDetails(SiteSettingsDocument):
-    """A site with what was received for it. Those fields are null while the column store does not answer."""
+    """A site with figures of its received events, which are null while the column store does not answer."""
 
     verified: Annotated[bool | None, Meta(description="True once an event was received.")]
     last_event_at: str | None
@@ -69,7 +69,7 @@ def describe_site_settings(found: SiteWithProject) -> SiteSettingsDocument:
 
 
 class Received(NamedTuple):
-    """What the column store knows about a site."""
+    """The column store's figures of a site."""
 
     last_event: datetime | None
     """When the newest event was received."""

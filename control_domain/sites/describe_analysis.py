@@ -23,13 +23,13 @@ from control_domain.sites.figure_values import (
 from control_domain.tables.sites import Goal
 from pipeline_contracts.times import format_time
 
-# Calendar days in the site's time zone. `until`: the end of the last day, or the present time on that day.
+# Calendar days in the site's time zone. `until` is the end of the last day, or the present time if that is earlier.
 AnalyzedPeriod = TypedDict("AnalyzedPeriod", {"from": str, "to": str, "days": int, "until": str})
-AnalyzedPeriod.__doc__ = "Calendar days of the site, and the time up to which the last one counts."
+AnalyzedPeriod.__doc__ = "Calendar days of the site, and the time up to which the last day is counted."
 
 
 class ComparedFigure(TypedDict):
-    """A figure of the period and of the compared one. `change`: in percent; of rates in percentage points."""
+    """A figure of the period and of the compared period. `change` is in percent, or in percentage points for rates."""
 
     value: float
     previous: float | None
@@ -37,7 +37,8 @@ class ComparedFigure(TypedDict):
 
 
 class AnalyzedMetrics(TypedDict):
-    """Figures of a period: `visitors` is the mean of the days' unique visitors, rates are percent, durations s."""
+    """Figures of a period: `visitors` is the mean of the days' unique visitors; rates are in percent, durations in
+    seconds."""
 
     visitors: ComparedFigure
     visits: ComparedFigure
@@ -74,7 +75,7 @@ class FiguresDocument(TypedDict):
 
 
 class ListEntry(TypedDict):
-    """An entry of a list: its visitors, and `number` of the unit of the list."""
+    """An entry of a list: its visitors, and its `number` in the unit of the list."""
 
     name: str
     visitors: int
@@ -82,7 +83,8 @@ class ListEntry(TypedDict):
 
 
 class ListOfEntries(TypedDict):
-    """The first entries of a list, by most visitors, then by name. `total`: how many entries it has."""
+    """The first entries of a list, ordered by visitors, then by name. `total` is the number of entries of the whole
+    list."""
 
     unit: str
     total: int
@@ -104,7 +106,7 @@ class GoalRevenue(TypedDict):
 
 
 class ReachedGoal(TypedDict):
-    """How often a goal was reached. `conversion_rate`: percent of all visitors of the period."""
+    """How often a goal was reached. `conversion_rate` is in percent of all visitors of the period."""
 
     id: int
     name: str
@@ -135,7 +137,7 @@ class SpeedOfPage(TypedDict):
 
 
 class PageSpeedDocument(TypedDict):
-    """Web Vitals of all pages of a site, and of those with the most samples."""
+    """Web Vitals of all pages of a site together, and of the pages with the most samples."""
 
     period: AnalyzedPeriod
     metrics: dict[str, SpeedDocument]
@@ -152,7 +154,7 @@ def describe_period(period: Period) -> AnalyzedPeriod:
 
 
 def describe_metrics(current: Figures, previous: Figures | None, days: int) -> AnalyzedMetrics:
-    """Return the metrics of periods of so many days."""
+    """Return the metrics of two periods that have this number of days."""
     values = _values(current, days)
     before = None if previous is None else _values(previous, days)
     return {  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Describes a report as the API returns it: counts become means, rates and changes, rounded in one way."""
+"""Describes a report as the API returns it: computes means, rates and changes from counts, all rounded alike."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Figures as reports show them: counts become means, rates and changes, rounded in one way."""
+"""Figures for reports: computes means, rates and changes from counts, all rounded alike."""
 
 from fractions import Fraction
 from typing import TypedDict
@@ -26,7 +26,7 @@ class SpeedDocument(TypedDict):
 
 
 def figure_values(figures: Figures, days: int) -> dict[str, float]:
-    """Return the figures of a period of so many days, by name."""
+    """Return the figures of a period that has this number of days, by name."""
     return {
         "pageviews": figures.pageviews,
         "visitors": int(round_half_away(Fraction(figures.visitors, days))),
@@ -38,7 +38,8 @@ def figure_values(figures: Figures, days: int) -> dict[str, float]:
 
 
 def change_of(name: str, value: float, before: float) -> float:
-    """Return the change of the figure `name`: for rates the difference in percentage points, else percent."""
+    """Return the change of the figure `name`: the difference in percentage points for rates, else the change in
+    percent."""
     if name.endswith("_rate"):
         return float(round_half_away(_exact(value) - _exact(before), 1))
     if not before:

@@ -39,7 +39,7 @@ async def add_goal(
     actor: Actor,
     now: datetime,
 ) -> Goal:
-    """Create a goal, which also counts past visits. `name` None: the event or the path itself.
+    """Create a goal, which also counts past visits. `name` None means the event or the path itself.
 
     Raises `InvalidInput`, `NameTaken`, and `Conflict` if the site has too many goals.
     """
@@ -65,7 +65,7 @@ async def update_goal(
     actor: Actor,
     now: datetime,
 ) -> Goal:
-    """Change a goal; None: as before. An event replaces a path, and the reverse.
+    """Change a goal; None leaves a field unchanged. An event replaces a path, and vice versa.
 
     Raises `NotFound`, `InvalidInput` and `NameTaken`.
     """

@@ -49,7 +49,7 @@ async def add_site(
     actor: Actor,
     now: datetime,
 ) -> SiteWithProject:
-    """Create a site. `name` None: the host of the first domain.
+    """Create a site. `name` None means the host of the first domain.
 
     Raises `InvalidInput`, `NameTaken`, and `Conflict` if the account has too many sites.
     """

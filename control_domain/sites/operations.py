@@ -111,14 +111,14 @@ async def change_timezone(session: AsyncSession, site: Site, timezone: str) -> N
 async def remove_site(
     session: AsyncSession, found: SiteWithProject, actor: Actor, now: datetime
 ) -> Sequence[bytes]:
-    """Delete the site, its goals and the links to its report. Return the digest of its tracker ID, for
-    the edges to drop after the commit.
+    """Delete the site, its goals and the links to its report. Return the digest of its tracker ID, which the edges
+    must drop after the commit.
 
     Its events stay in the column store until their retention ends, but nobody can read them: its ID is never reused.
     Raises `NotFound` if the site was removed meanwhile.
     """
     site, project = found.site, found.project
-    # From here on no goal can be added on Postgres; on SQLite, from the first delete on.
+    # After this statement no goal can be added on Postgres; on SQLite, after the first DELETE.
     await session.execute(select(Site.id).where(Site.id == site.id).with_for_update())
     goals = delete(Goal).where(Goal.site_id == site.id).returning(Goal.id)
     count = len((await session.execute(goals.execution_options(synchronize_session=False))).all())
@@ -127,7 +127,7 @@ async def remove_site(
     removed = delete(Site).where(Site.id == site.id).returning(Site.id)
     result = await session.execute(removed.execution_options(synchronize_session=False))
     if result.scalar_one_or_none() is None:
-        raise NotFound(f"Site {site.id} was removed by somebody else just now.")
+        raise NotFound(f"Site {site.id} was just removed by another request.")
     details = {
         "project": project.public_id,
         "name": site.name,
@@ -178,7 +178,7 @@ async def list_goals(session: AsyncSession, site: Site) -> Sequence[Goal]:
 async def live_sites(
     session: AsyncSession, site_id: int | None = None, *, account_id: int | None = None
 ) -> Sequence[KeyEntry]:
-    """Return the sites, all, of this ID or of an account, as entries for the edges."""
+    """Return the sites as entries for the edges: all of them, or those with this ID or of one account."""
     # Account scope: the edges need the sites of every account.
     query = (
         select(Site, Project.public_id, Account)
@@ -213,7 +213,7 @@ def describe_site(found: SiteWithProject, last_event: datetime | None) -> dict[s
         "tracker_id": site.public_id,
         "domains": found.domains,
         "timezone": site.timezone,
-        # Events from other origins are refused: one that is stored came from a registered one.
+        # Events from other origins are refused, so a stored event came from a registered origin.
         "verified": last_event is not None,
         "last_event_at": None if last_event is None else format_time(last_event),
     }

@@ -44,7 +44,7 @@ def read_report_query(params: Iterable[tuple[str, str]]) -> ReportQuery:
         if message is not None:
             faults.append(FieldError(name, message))
     if faults:
-        raise InvalidInput("Correct the fields below and send the request again.", errors=faults)
+        raise InvalidInput("Fix the fields listed below and send the request again.", errors=faults)
     chosen = {name: found[0] for name, found in values.items()}
     days = int(chosen.pop("days", _DEFAULT_DAYS))
     if "country" in chosen:
@@ -53,7 +53,7 @@ def read_report_query(params: Iterable[tuple[str, str]]) -> ReportQuery:
 
 
 def _find_fault(name: str, value: str) -> str | None:
-    """Return what is wrong with the value, or None."""
+    """Return the fault of the value, or None."""
     match name:
         case "days":
             allowed = [str(days) for days in _DAYS]

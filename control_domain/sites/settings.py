@@ -43,7 +43,7 @@ Timezone = Annotated[
     str,
     Meta(
         max_length=64,
-        description="The IANA time zone of the site's days, past ones too.",
+        description="The IANA time zone of the site's days, also of past days.",
         examples=["Europe/Oslo"],
     ),
 ]
@@ -84,7 +84,7 @@ class SiteSettings(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteChanges:
-    """The settings of a site that change; None: as before."""
+    """The settings of a site that change; None leaves a setting unchanged."""
 
     name: str | None = None
     domains: Sequence[str] | None = None
@@ -100,7 +100,7 @@ class GoalSettings(NamedTuple):
 
 
 def check_new_site(name: str | None, domains: Sequence[str], timezone: str) -> SiteSettings:
-    """Return the settings of a new site. `name` None: the host of the first domain."""
+    """Return the settings of a new site. `name` None means the host of the first domain."""
     changes = SiteChanges(name=name, domains=domains, timezone=timezone)
     checked = check_site_changes(changes)
     assert checked.domains is not None
@@ -133,7 +133,7 @@ def _read_domains(domains: Sequence[str], errors: list[FieldError]) -> Sequence[
 
 
 def check_goal(name: str | None, event: str | None, path: str | None) -> GoalSettings:
-    """Return the settings of a goal without spaces around them. `name` None: the event or the path itself."""
+    """Return the settings of a goal without spaces around them. `name` None means the event or the path itself."""
     if event is None and path is None:
         raise invalid_field("event", "is required unless path is given")
     if event is not None and path is not None:
@@ -146,7 +146,7 @@ def check_goal(name: str | None, event: str | None, path: str | None) -> GoalSet
         errors += _find_name_faults(name)
     elif len(target) > MAX_NAME_LENGTH:
         errors.append(
-            FieldError("name", f"is required for an event or path of over {MAX_NAME_LENGTH} characters")
+            FieldError("name", f"is required for an event or path of more than {MAX_NAME_LENGTH} characters")
         )
     if errors:
         raise invalid_fields(errors)

@@ -1,4 +1,4 @@
-"""Links by which anybody may read the report of one site: created, listed, revoked and opened."""
+"""Creates, lists, revokes and opens links with which anybody can read the report of one site."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -22,10 +22,12 @@ from pipeline_contracts.errors import Conflict, NotFound, invalid_field
 from pipeline_contracts.times import format_optional_time, format_time
 
 MAX_LIVE = 50
-"""Links of one site that work."""
+"""Limit of live links of one site."""
 _LONGEST_LIFE = timedelta(days=3660)
 # One text for all causes: it must not tell a guesser which secrets were valid.
-_UNUSABLE = "This link is not known, has expired, or was revoked. Ask for another one where you got it."
+_UNUSABLE = (
+    "This link is not known, has expired, or was revoked. Ask the person who gave it to you for another one."
+)
 
 ShareState = Literal["live", "expired", "revoked"]
 
@@ -49,7 +51,7 @@ class CreatedShare(ShareDocument):
         str,
         Meta(
             description="Anybody who has it can read the report. It is not shown again. The page is "
-            "`/share#s=<secret>`: behind `#`, no server logs it."
+            "`/share#s=<secret>`: servers do not log the part after `#`."
         ),
     ]
 
@@ -78,9 +80,9 @@ async def add_share(
     actor: Actor,
     now: datetime,
 ) -> tuple[ShareWithPerson, str]:
-    """Create a link to the report of the site, which is locked. Return it with its secret, which is not stored.
+    """Create a link to the report of the locked site. Return it with its secret, which is not stored.
 
-    Raises `InvalidInput`, and `Conflict` if too many links work.
+    Raises `InvalidInput`, and `Conflict` if the site has too many live links.
     """
     name = check_name(name)
     if expires_at is not None and not now < expires_at <= now + _LONGEST_LIFE:
@@ -90,7 +92,7 @@ async def add_share(
         ReportShare.site_id == found.site.id, ReportShare.revoked_at.is_(None), is_live
     )
     if (await session.execute(live)).scalar_one() >= MAX_LIVE:
-        raise Conflict(f"The site has {MAX_LIVE} links to its report, which is the most: revoke one first.")
+        raise Conflict(f"The site has {MAX_LIVE} links to its report, which is the limit: revoke one first.")
     secret = make_credential(CredentialKind.REPORT_SHARE)
     share = ReportShare(
         site_id=found.site.id,
@@ -127,7 +129,7 @@ async def list_shares(
 async def revoke_share(
     session: AsyncSession, found: SiteWithProject, share_id: int | None, actor: Actor, now: datetime
 ) -> ShareWithPerson:
-    """Revoke a link; a revoked one stays as it is. Raises `NotFound`."""
+    """Revoke a link; a revoked link stays unchanged. Raises `NotFound`."""
     query = (
         select(ReportShare, Person)
         .join(Person, Person.id == ReportShare.created_by_id)
@@ -179,7 +181,8 @@ async def open_share(session: AsyncSession, secret: str, now: datetime) -> Opene
     """Return the site whose report the secret opens. Raises `NotFound`, whatever the cause."""
     if not is_well_formed(secret, CredentialKind.REPORT_SHARE):
         raise NotFound(_UNUSABLE)
-    # Account scope: the secret names the site. The look-up compares digests, so its time tells nothing about secrets.
+    # Account scope: the secret names the site. The lookup compares digests, so its duration reveals nothing about
+    # secrets.
     query = (
         select(ReportShare, Site, Account)
         .join(Site, Site.id == ReportShare.site_id)

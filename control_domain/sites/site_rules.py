@@ -9,7 +9,7 @@ from control_domain.slugs import MAX_NAME_LENGTH
 MAX_DOMAINS = 50
 MAX_EVENT_LENGTH = 255
 MAX_PATH_LENGTH = 2048
-# Sent by the tracker itself, about time on page and page speed: no actions of a visitor.
+# The tracker itself sends these events about time on page and page speed. They are not actions of visitors.
 AUTOMATIC_EVENTS = ("Engagement", "Web Vital")
 
 

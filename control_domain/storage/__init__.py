@@ -1,1 +1,1 @@
-"""How much the installation stores, and for how long."""
+"""The amount of data that the installation stores, its retention, and its backups."""

@@ -1,6 +1,6 @@
 """The backups in a folder: their manifests, the results of their restore tests, and the last attempt to make one.
 
-A backup is a subfolder with a manifest. One that is being written, or that was interrupted, ends in `.partial`.
+A backup is a subfolder with a manifest. The name of a backup that is unfinished or interrupted ends in `.partial`.
 """
 
 import json
@@ -26,7 +26,7 @@ class RestoreTestDocument(TypedDict):
     passed: bool
     seconds: float
     problems: Annotated[
-        list[str], Meta(description="What differs from the backup's manifest; empty if it passed.")
+        list[str], Meta(description="Differences from the backup's manifest; empty if the test passed.")
     ]
 
 
@@ -35,11 +35,12 @@ class BackupDocument(TypedDict):
 
     name: str
     created_at: Annotated[str, Meta(description="Everything accepted before this time is in the backup.")]
-    seconds: Annotated[float, Meta(description="How long it took.")]
+    seconds: Annotated[float, Meta(description="How long the backup took.")]
     bytes: int
     source: BackupSource
     has_keys: Annotated[
-        bool, Meta(description="False: the keys that open sealed values must be kept elsewhere.")
+        bool,
+        Meta(description="False if the backup lacks the keys that open sealed values: keep them elsewhere."),
     ]
     warnings: list[str]
     restore_test: RestoreTestDocument | None
@@ -53,18 +54,24 @@ class BackupAttemptDocument(TypedDict):
     source: BackupSource
     folder: str
     name: str
-    error: Annotated[str | None, Meta(description="Why it failed; null if it succeeded.")]
+    error: Annotated[str | None, Meta(description="Why the attempt failed; null if it succeeded.")]
 
 
 class BackupsDocument(TypedDict):
     """The backups of the installation."""
 
     is_supported: Annotated[
-        bool, Meta(description="False with one process per part: back up Postgres, ClickHouse and Kafka.")
+        bool,
+        Meta(description="False with one process per part: then back up Postgres, ClickHouse and Kafka."),
     ]
-    folder: Annotated[str | None, Meta(description="Where backups are made, on the installation's machine.")]
-    every_hours: Annotated[float | None, Meta(description="How often one is made. Null: only by hand.")]
-    keep: Annotated[int, Meta(description="How many scheduled backups are kept.")]
+    folder: Annotated[
+        str | None, Meta(description="The folder of the backups on the installation's machine.")
+    ]
+    every_hours: Annotated[
+        float | None,
+        Meta(description="The interval of scheduled backups. Null if backups are made only by hand."),
+    ]
+    keep: Annotated[int, Meta(description="The number of scheduled backups that are kept.")]
     last_attempt: BackupAttemptDocument | None
     backups: Annotated[list[BackupDocument], Meta(description="The newest first, 100 at most.")]
 
@@ -83,7 +90,7 @@ def list_backups(folder: Path) -> list[BackupDocument]:
 
 
 def describe_backup(path: Path, manifest: Mapping[str, Any]) -> BackupDocument:
-    """Return what is shown of a backup."""
+    """Return the public document of a backup."""
     return {
         "name": path.name,
         "created_at": manifest["created_at"],
@@ -113,7 +120,7 @@ def describe_backups(
 
 
 def find_backup_folder(data_folder: Path | None, folder: Path | None) -> Path | None:
-    """Return where backups are made: the setting, or `backups` in the data folder."""
+    """Return the folder of the backups: the setting, or `backups` in the data folder."""
     if data_folder is None:
         return None
     return folder or data_folder / "backups"

@@ -6,7 +6,7 @@ from typing import Literal
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-# The name of the database's file of the embedded log in the data folder.
+# The file of the embedded log in the data folder.
 _LOG_FILE = "event-log.sqlite"
 _SUFFIXES = ("", "-wal", "-shm")
 

@@ -1,8 +1,8 @@
 """A file that keeps some space of the disk, to be released when the disk is full.
 
 Dropping a partition and committing a transaction each write a little before they free anything. On a disk without a
-free byte they succeed only once the reserve is released. Nobody else takes its space: the event log accepts no record
-on a disk with less than 128 MiB.
+free byte they succeed only once the reserve is released. The event log does not use the released space up, because it
+accepts no records on a disk with less than 128 MiB.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 _NAME = "disk-reserve"
 _HALF_MADE = "disk-reserve.new"
 _BYTES = 16 * 1024 * 1024
-# A small or nearly full disk keeps its space for data.
+# A small or nearly full disk has no reserve, so that its space is left for data.
 _MIN_FREE = 4 * _BYTES
 
 
@@ -41,7 +41,7 @@ def release_reserve(data_folder: Path | None) -> bool:
     """Give the space of the reserve back; return False if there is none. Blocks on the file system."""
     if data_folder is None:
         return False
-    # A killed process may have left it.
+    # A process that was killed may have left this file.
     (data_folder / _HALF_MADE).unlink(missing_ok=True)
     try:
         (data_folder / _NAME).unlink()
@@ -51,7 +51,7 @@ def release_reserve(data_folder: Path | None) -> bool:
 
 
 def make_space_on_full_disk(data_folder: Path | None) -> None:
-    """Release the reserve if the disk is full, before a request that has to record something to free space. Blocks on
-    the file system."""
+    """Release the reserve if the disk is full. Call this before a request that must write a record in order to free
+    space. Blocks on the file system."""
     if is_disk_full(data_folder):
         release_reserve(data_folder)

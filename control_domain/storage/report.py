@@ -1,4 +1,4 @@
-"""How much is stored of each kind of data, how fast it grows, and how long the disk lasts."""
+"""The stored amount of each kind of data, its growth, and the time until the disk is full."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,21 +30,23 @@ _MAX_DAYS_LEFT = 3650
 
 
 class StoredDays(TypedDict):
-    """A part of the data, which is deleted as a whole."""
+    """A part of the data that is deleted as a whole."""
 
-    until: Annotated[str, Meta(description="The first UTC day after it.", examples=["2026-11-27"])]
+    until: Annotated[str, Meta(description="The first UTC day after the part.", examples=["2026-11-27"])]
     rows: int
     bytes: Annotated[int, Meta(description="On disk, compressed.")]
 
 
 class StoredKindDocument(TypedDict):
-    """What is stored of a kind of data, of all accounts."""
+    """The stored data of one kind, of all accounts together."""
 
     kind: DataKind
     rows: int
     bytes: Annotated[int, Meta(description="On disk, compressed.")]
-    bytes_per_day: Annotated[int, Meta(description="How much comes in a day, from the last 7 days.")]
-    retention_days: Annotated[int | None, Meta(description="Older data is deleted. Null: kept forever.")]
+    bytes_per_day: Annotated[int, Meta(description="Bytes added per day, averaged over the last 7 days.")]
+    retention_days: Annotated[
+        int | None, Meta(description="Older data is deleted. Null if data is kept forever.")
+    ]
     parts: Annotated[list[StoredDays], Meta(description="The oldest first.")]
 
 
@@ -57,24 +59,26 @@ class DiskDocument(TypedDict):
 
 
 class StorageDocument(TypedDict):
-    """What the installation stores."""
+    """The data that the installation stores."""
 
     kinds: list[StoredKindDocument]
-    other_bytes: Annotated[int, Meta(description="Tables of the column store for Pharos itself.")]
+    other_bytes: Annotated[int, Meta(description="Bytes of the column store's tables for Pharos itself.")]
     database: Annotated[
-        Literal["sqlite", "postgresql"], Meta(description="Where accounts, projects and deployments are.")
+        Literal["sqlite", "postgresql"],
+        Meta(description="The database of accounts, projects and deployments."),
     ]
     database_bytes: int
     event_log_bytes: Annotated[
-        int | None, Meta(description="Of the embedded event log. Null: Kafka has its own disks.")
+        int | None,
+        Meta(description="Bytes of the embedded event log. Null with Kafka, which has its own disks."),
     ]
     disks: list[DiskDocument]
-    bytes_per_day: Annotated[int, Meta(description="How much comes in a day, compressed.")]
+    bytes_per_day: Annotated[int, Meta(description="Compressed bytes added per day.")]
     days_left: Annotated[
         int | None,
         Meta(
-            description="Until the fullest disk has no space, as fast as it grew in the last 7 days, less what the "
-            "retention deletes in the next 7. Null: it does not grow, or not within 10 years."
+            description="Days until the fullest disk is full, if it grows as in the last 7 days, less the data that "
+            "the retention deletes in the next 7 days. Null if it does not grow, or lasts for over 10 years."
         ),
     ]
 
@@ -141,7 +145,7 @@ def _collect(kind: str, partitions: Iterable[StoredPartition], now: datetime) ->
 
 
 def _growth_per_day(start: date, end: date, size: int, now: datetime) -> float:
-    """Return what the part adds to the average of the last 7 days: the share of its bytes that came in these days."""
+    """Return the bytes per day that the part contributes to the average of the last 7 days."""
     since, today = now.date() - _WINDOW + _DAY, now.date() + _DAY
     covered = (min(end, today) - start).days
     recent = (min(end, today) - max(start, since)).days

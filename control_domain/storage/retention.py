@@ -1,4 +1,4 @@
-"""Who sets how long kinds of data are kept, and the settings themselves."""
+"""Settings of how long kinds of data are kept, and the right to change them."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -15,8 +15,8 @@ MAX_DAYS = 3650
 
 
 async def require_installation(session: AsyncSession, account: Account) -> None:
-    """Raise `NotAllowed` unless the account runs the installation: it is the oldest. Sizes and retention concern the
-    data of all accounts."""
+    """Raise `NotAllowed` unless the account is the oldest one, which runs the installation. Sizes and retention
+    concern the data of all accounts."""
     # Account scope: only the number of the oldest account is read.
     oldest = await session.scalar(select(func.min(Account.id)))
     if oldest != account.id:
@@ -26,7 +26,7 @@ async def require_installation(session: AsyncSession, account: Account) -> None:
 
 
 async def read_settings(session: AsyncSession) -> Mapping[str, int]:
-    """Return for how many days each kind is kept, of those that somebody has set."""
+    """Return the retention in days of each kind of data for which somebody has set one."""
     return {row.kind: row.days for row in (await session.execute(select(DataRetention))).scalars()}
 
 
@@ -39,7 +39,7 @@ async def save_retention(
     actor: Actor,
     now: datetime,
 ) -> None:
-    """Store for how many days a kind is kept, with an audit entry. `before`: the days that were in force."""
+    """Store the retention of a kind in days, with an audit entry. `before`: the former retention in days."""
     row = await session.get(DataRetention, kind, with_for_update=True)
     if row is None:
         row = DataRetention(kind=kind, days=days, changed_at=now, changed_by_id=actor.person_id)

@@ -22,7 +22,7 @@ class AuditEntry(Base):
     account_id: Mapped[int | None] = mapped_column(ForeignKey("accounts.id"))
     at: Mapped[datetime] = mapped_column(UtcDateTime)
     person_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
-    """Null: an operator who named nobody."""
+    """Null for an unnamed operator."""
     token_id: Mapped[int | None] = mapped_column(ForeignKey("api_tokens.id"))
     action: Mapped[str] = mapped_column(String(60))
     """`deployment.queue`, `variables.replace`, …"""

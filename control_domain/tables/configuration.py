@@ -14,16 +14,16 @@ class Review(Base):
     __tablename__ = "config_reviews"
     __table_args__ = (
         Index("ix_config_reviews_project_id", "project_id", "id"),
-        # Only the few reviews that still have their secrets.
+        # A partial index of the few reviews that still have their secrets.
         partial_index("ix_config_reviews_sealed", "expires_at", condition="sealed IS NOT NULL"),
-        # Never reuse an ID: whoever noted one would apply a review that somebody else inspected.
+        # Never reuse an ID: a person who noted the ID of a deleted review would apply a review that others inspected.
         {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
     project_id: Mapped[int] = mapped_column(ForeignKey("projects.id"))
     fingerprint: Mapped[str] = mapped_column(String(71))
-    """Of the project's state at the time of the plan."""
+    """The fingerprint of the project's state at the time of the plan."""
     plan: Mapped[str] = mapped_column(Text)
     """JSON as the API returns it, with masked secrets."""
     key_id: Mapped[str | None] = mapped_column(String(8))
@@ -55,7 +55,7 @@ class ConfigurationRun(Base):
     status: Mapped[str] = mapped_column(String(12))
     """A `ConfigurationRunStatus`, derived from the steps."""
     source: Mapped[str] = mapped_column(String(100))
-    """With the next three columns: who applied the review, for the audit log."""
+    """This column and the next three: the person or token that applied the review, for the audit log."""
     person_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
     token_id: Mapped[int | None] = mapped_column(ForeignKey("api_tokens.id"))
     request_id: Mapped[str | None] = mapped_column(String(128))
@@ -80,7 +80,7 @@ class RunStep(Base):
     """JSON of the plan's action as the API returns it, with masked secrets."""
     key_id: Mapped[str | None] = mapped_column(String(8))
     sealed: Mapped[bytes | None] = mapped_column(LargeBinary)
-    """The action with its secrets; null once the step cannot be applied any more."""
+    """The action with its secrets; null once the step can no longer be applied."""
     status: Mapped[str] = mapped_column(String(12))
     """A `StepStatus`; only `move_step` changes it."""
     publications: Mapped[str | None] = mapped_column("to_tell", Text)

@@ -29,7 +29,7 @@ class Deployment(Base):
         Index("ix_deployments_created_at", "account_id", "created_at"),
         Index("ix_deployments_project_id", "project_id", "id"),
         Index("ix_deployments_environment_id", "environment_id", "id"),
-        # Partial, because few rows refer to another one. Used by the checks of foreign keys on deletion.
+        # Partial indexes, because few rows refer to another one. Foreign key checks use them on deletion.
         partial_index(
             "ix_deployments_promoted_from_id", "promoted_from_id", condition="promoted_from_id IS NOT NULL"
         ),
@@ -38,7 +38,7 @@ class Deployment(Base):
         ),
         # The database enforces one active deployment at a time; a check before the insert would be a race.
         partial_index("uq_deployments_active", "environment_id", condition=IS_ACTIVE, unique=True),
-        # For what waits in an account: few of its rows.
+        # For the pending approvals of an account, which are few of its rows.
         partial_index("ix_deployments_awaiting", "account_id", "id", condition=IS_AWAITING),
         # For the search for commit statuses to report, every few seconds.
         partial_index(
@@ -110,7 +110,7 @@ class Deployment(Base):
     new_commits: Mapped[str | None] = mapped_column(Text)
     """JSON of the `NewCommits`, for the person who approves it; JSON null without a live release; null: not yet."""
     new_commits_since: Mapped[str | None] = mapped_column(String(64))
-    """The commit of the live release that they were compared with; null: none, or the comparison failed."""
+    """The live release's commit with which they were compared; null without one, or if the comparison failed."""
 
 
 class DeploymentLine(Base):
@@ -124,12 +124,12 @@ class DeploymentLine(Base):
     at: Mapped[str] = mapped_column(String(24))
     """Formatted as in responses, so that thousands of lines are returned without parsing and formatting each time."""
     stream: Mapped[str] = mapped_column(String(6))
-    """`stdout`, `stderr`, or `system` for what Pharos itself says."""
+    """`stdout`, `stderr`, or `system` for lines that Pharos itself writes."""
     text: Mapped[str] = mapped_column(Text)
 
 
 class Release(Base):
-    """What a deployment built, with its variables. The release of a failed deployment was never live."""
+    """The result of a deployment's build, with its variables. The release of a failed deployment was never live."""
 
     __tablename__ = "releases"
     __table_args__ = (
@@ -152,7 +152,7 @@ class Release(Base):
 
 
 class LiveRelease(Base):
-    """The release that an environment serves; no row: none."""
+    """The release that an environment serves. An environment without a row serves none."""
 
     __tablename__ = "live_releases"
 
@@ -164,4 +164,4 @@ class LiveRelease(Base):
     held: Mapped[bool] = mapped_column(server_default=false())
     """True after a rollback: pushes do not replace this release."""
     deployment_id: Mapped[int | None] = mapped_column(ForeignKey("deployments.id"), index=True)
-    """The deployment that made it live; null: the one that built it."""
+    """The deployment that made it live; null for the deployment that built it."""

@@ -1,4 +1,4 @@
-"""Rows of what people decided about groups of exceptions; the exceptions themselves are in the column store."""
+"""Rows of people's decisions about groups of exceptions. The exceptions themselves are in the column store."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from control_domain.database.base import Base, UtcDateTime
 
 
 class ExceptionStatus(Base):
-    """The status and the assignee of a group of exceptions. A group without a row is open, and nobody's."""
+    """The status and the assignee of a group of exceptions. A group without a row is open and has no assignee."""
 
     __tablename__ = "exception_statuses"
     __table_args__ = (UniqueConstraint("environment_id", "group_id"),)

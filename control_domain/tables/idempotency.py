@@ -26,4 +26,5 @@ class IdempotentResponse(Base):
     body: Mapped[bytes | None] = mapped_column(LargeBinary)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     changed_keys: Mapped[bytes | None] = mapped_column(LargeBinary)
-    """What the edges learn again with each repeated response, a `ChangedKeys`; null: the request changed no key."""
+    """The `ChangedKeys` that each repeated response publishes to the edges again; null if the request changed no
+    key."""

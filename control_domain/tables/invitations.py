@@ -26,7 +26,7 @@ class Invitation(Base):
     project_roles: Mapped[str] = mapped_column(Text)
     """A JSON object: the role in each project, by the project's number. Numbers of removed projects stay."""
     scopes: Mapped[str] = mapped_column(String(200))
-    """The scopes of the first token, those of the token that invited; space-separated."""
+    """The scopes of the first token, space-separated: those of the token that created the invitation."""
     digest: Mapped[bytes] = mapped_column(LargeBinary(32), unique=True)
     invited_by_id: Mapped[int] = mapped_column(ForeignKey("people.id"))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)

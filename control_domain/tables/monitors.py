@@ -56,19 +56,19 @@ class HeartbeatState(Base):
     """The present state of a heartbeat. Each change increments `version` and names the version that it has read."""
 
     __tablename__ = "heartbeat_states"
-    # For the overview: the few that need attention.
+    # For the overview: the few heartbeats that need attention.
     __table_args__ = (partial_index("ix_heartbeat_states_failing", "heartbeat_id", condition=IS_FAILING),)
 
     heartbeat_id: Mapped[int] = mapped_column(
         ForeignKey("heartbeats.id"), primary_key=True, autoincrement=False
     )
     state: Mapped[str] = mapped_column(String(10))
-    # The indexes of `since_ms` and `last_signal_ms` are for the sweep of changes: which states have changed lately?
+    # The sweep of changes uses the indexes of `since_ms` and `last_signal_ms` to find recently changed states.
     since_ms: Mapped[int] = mapped_column(BigInteger, index=True)
     due_ms: Mapped[int | None] = mapped_column(BigInteger)
     """When the next run must start."""
     deadline_ms: Mapped[int | None] = mapped_column(BigInteger, index=True)
-    """When the state changes unless a signal arrives; None: never."""
+    """When the state changes unless a signal arrives; None if it does not change."""
     last_signal_ms: Mapped[int | None] = mapped_column(BigInteger, index=True)
     last_success_ms: Mapped[int | None] = mapped_column(BigInteger)
     last_end_ms: Mapped[int | None] = mapped_column(BigInteger)
@@ -78,15 +78,15 @@ class HeartbeatState(Base):
     """Start of the oldest open run."""
     version: Mapped[int]
     judged_from_ms: Mapped[int | None] = mapped_column(BigInteger)
-    """When it was last resumed; None: it was never paused."""
+    """When it was last resumed; None if it was never paused."""
     missed_ms: Mapped[str | None] = mapped_column(Text)
     """JSON list of the times of failures without a run."""
     pings: Mapped[str | None] = mapped_column(Text)
     """State that pairs pings without a run ID (`pipeline_contracts.ping_pairs`), as JSON."""
     alerted: Mapped[str | None] = mapped_column(String(10))
-    """`late` or `down` as last written to `alert_events`; None: neither."""
+    """`late` or `down` as last written to `alert_events`; None for any other state."""
     blind_from_ms: Mapped[int | None] = mapped_column(BigInteger)
-    """Since when Pharos may have missed signals of this heartbeat; None: it has missed none."""
+    """Since when Pharos may have missed signals of this heartbeat; None if it has missed none."""
     blind_to_ms: Mapped[int | None] = mapped_column(BigInteger)
     """The end of the last gap in which signals may have been missed."""
     blind_ms: Mapped[int | None] = mapped_column(BigInteger)
@@ -100,7 +100,7 @@ class HeartbeatRun(Base):
     __table_args__ = (
         # The pages of the runs of one heartbeat, newest first.
         Index("ix_heartbeat_runs_heartbeat_id", "heartbeat_id", "first_ms"),
-        # For the time line of an account: few runs of many.
+        # For the timeline of an account: few runs of many.
         partial_index("ix_heartbeat_runs_failed", "heartbeat_id", "first_ms", condition=IS_FAILED_RUN),
     )
 

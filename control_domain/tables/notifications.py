@@ -1,6 +1,6 @@
 """Rows of alert events, incidents, thresholds, notification rules, channels, silences, and notifications.
 
-The way of an event: the transaction of a change adds an `AlertEvent`; the incident worker turns events into
+The path of an event: the transaction of a change adds an `AlertEvent`; the incident worker turns events into
 `AlertIncident`s and, by the rules, into members of `NotificationGroup`s; a group that is due becomes a `Notification`;
 the delivery worker sends it and stores each `NotificationAttempt`.
 """
@@ -36,11 +36,11 @@ IS_PENDING = "status = 'pending'"
 
 
 class AlertEvent(Base):
-    """A change that people may want to know of, written in the transaction of the change itself (outbox). The incident
-    worker deletes it. The consumers write rows too (`storage_backends.monitor_states`)."""
+    """An event that may lead to notifications, written in the transaction of the change that it reports (outbox). The
+    incident worker deletes it. The consumers write rows too (`storage_backends.monitor_states`)."""
 
     __tablename__ = "alert_events"
-    # The oldest ones of each account in turn.
+    # The worker takes the oldest events of each account in turn.
     __table_args__ = (Index("ix_alert_events_account_id", "account_id", "id"), {"sqlite_autoincrement": True})
 
     id: Mapped[int] = mapped_column(_BIG_ID, primary_key=True)
@@ -51,7 +51,7 @@ class AlertEvent(Base):
     kind: Mapped[str] = mapped_column(String(40))
     """A name in `pipeline_contracts.alert_kinds`."""
     subject: Mapped[str] = mapped_column(String(160))
-    """What the event is about, unique within the environment and the family: `12` for a heartbeat."""
+    """The subject of the event, unique within the environment and the family: `12` for a heartbeat."""
     state: Mapped[str] = mapped_column(String(10))
     """An `EventState`."""
     at_ms: Mapped[int] = mapped_column(BigInteger)
@@ -61,7 +61,7 @@ class AlertEvent(Base):
 
 
 class AlertIncident(Base):
-    """Something that is wrong, from its first event until it is resolved."""
+    """A problem, from its first event until it is resolved."""
 
     __tablename__ = "alert_incidents"
     __table_args__ = (
@@ -91,7 +91,7 @@ class AlertIncident(Base):
     changed_at: Mapped[datetime] = mapped_column(UtcDateTime)
     resolved_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     facts: Mapped[str] = mapped_column(Text)
-    """JSON of the last event's facts, with `deployment`: the one before it."""
+    """JSON of the last event's facts, with `deployment`: the deployment before it."""
     acknowledged_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     acknowledged_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
     """Null after an acknowledgement through a signed link."""
@@ -111,24 +111,24 @@ class AlertThreshold(Base):
     target: Mapped[str] = mapped_column(String(255))
     """Name of the queue, the service or the metric."""
     service: Mapped[str | None] = mapped_column(String(255))
-    """For a metric: only of this service."""
+    """For a metric: the only service that counts."""
     aggregation: Mapped[str] = mapped_column(String(10), server_default="avg")
     """For a metric: avg, min, max, sum or last."""
     is_above: Mapped[bool] = mapped_column(Boolean, server_default=true())
-    """True: fires above the threshold; false: below it."""
+    """True if the threshold fires above its value, false if below."""
     threshold: Mapped[float] = mapped_column(Float)
     recovery: Mapped[float] = mapped_column(Float)
-    """Resolved at this value, or on its good side."""
+    """The incident is resolved at this value, or beyond it on the good side."""
     window_seconds: Mapped[int]
     pending_seconds: Mapped[int]
-    """For how long the value must be beyond the threshold before the incident opens."""
+    """How long the value must be beyond the threshold before the incident opens."""
     severity: Mapped[str] = mapped_column(String(10))
     enabled: Mapped[bool] = mapped_column(Boolean, server_default=true())
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class AlertState(Base):
-    """What the alert scan remembers of one condition and subject: a threshold, a site, a group of exceptions."""
+    """The alert scan's state of one condition and subject: a threshold, a site, a group of exceptions."""
 
     __tablename__ = "alert_states"
 
@@ -144,17 +144,17 @@ class AlertState(Base):
 
 
 class AlertClock(Base):
-    """The time through which a scan has evaluated its input. A gap means that monitoring was blind."""
+    """The time through which a scan has evaluated its input. A gap means that nothing was monitored for that time."""
 
     __tablename__ = "alert_clocks"
 
     name: Mapped[str] = mapped_column(String(60), primary_key=True)
     through: Mapped[datetime] = mapped_column(UtcDateTime)
     blind_since: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """Since when the scan cannot read its input; null: it can."""
+    """Since when the scan cannot read its input; null if it can."""
     holder: Mapped[str | None] = mapped_column(String(32))
     leased_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """Until when only the holder scans; null: nobody does. By the clock of the database."""
+    """Until when only the holder scans, by the clock of the database; null without a holder."""
 
 
 class NotificationChannel(Base):
@@ -171,7 +171,7 @@ class NotificationChannel(Base):
     type: Mapped[str] = mapped_column(String(20))
     """A name in `control_domain.notifications.channel_types`."""
     settings: Mapped[str] = mapped_column(Text)
-    """JSON of the settings that are no secrets."""
+    """JSON of the settings that are not secret."""
     sealing_key_id: Mapped[str | None] = mapped_column(String(8))
     sealed: Mapped[bytes | None] = mapped_column(LargeBinary)
     """The secrets (URLs with tokens, keys), sealed like variables."""
@@ -179,7 +179,7 @@ class NotificationChannel(Base):
     """JSON of `QuietHours`; null: none."""
     enabled: Mapped[bool] = mapped_column(Boolean, server_default=true())
     failing_since: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """Since when no delivery succeeds; null: the last one did."""
+    """Since when no delivery succeeds; null if the last one did."""
     last_error: Mapped[str | None] = mapped_column(String(500))
     tested_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     """When a person last started a test."""
@@ -187,7 +187,8 @@ class NotificationChannel(Base):
 
 
 class NotificationRule(Base):
-    """Who is notified of what. An account without a rule has a default one: its owners by e-mail."""
+    """The recipients of some incidents. An account without a rule has a default rule: it notifies its owners by
+    e-mail."""
 
     __tablename__ = "notification_rules"
     __table_args__ = (UniqueConstraint("account_id", "name"), {"sqlite_autoincrement": True})
@@ -196,7 +197,7 @@ class NotificationRule(Base):
     account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"))
     name: Mapped[str] = mapped_column(String(100))
     project_id: Mapped[int | None] = mapped_column(ForeignKey("projects.id"), index=True)
-    """Null: all projects, and the platform."""
+    """Null for all projects and the platform."""
     environment_id: Mapped[int | None] = mapped_column(ForeignKey("environments.id"), index=True)
     kinds: Mapped[str | None] = mapped_column(Text)
     """JSON list of kinds and families; null: the kinds that are on by default."""
@@ -234,12 +235,12 @@ class NotificationSilence(Base):
     kinds: Mapped[str | None] = mapped_column(Text)
     """JSON list of kinds and families; null: all."""
     incident_id: Mapped[int | None] = mapped_column(BigInteger)
-    """Only this incident; null: all that match."""
+    """The only silenced incident; null for all that match."""
     starts_at: Mapped[datetime] = mapped_column(UtcDateTime)
     ends_at: Mapped[datetime] = mapped_column(UtcDateTime)
     reason: Mapped[str] = mapped_column(String(500))
     person_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
-    """Who made it; null: through a signed link."""
+    """The person who created it; null if it was created through a signed link."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
@@ -261,14 +262,14 @@ class NotificationGroup(Base):
     person_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
     """The recipient is either a channel or a person, by e-mail."""
     due_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """When the group is looked at again; null: when an incident changes."""
+    """When the group is processed again; null to wait until an incident changes."""
     sent_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """When its last message was written; null: none was."""
+    """When its last message was written; null before the first."""
     remind_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
 class NotificationMember(Base):
-    """An incident in a group: what its recipient has been sent of it, and what is to be sent."""
+    """An incident in a group: the state that was sent to the recipient, and the state to send next."""
 
     __tablename__ = "notification_members"
     __table_args__ = (
@@ -300,7 +301,7 @@ class Notification(Base):
         Index("ix_notifications_account_id", "account_id", "id"),
         Index("ix_notifications_group_id", "group_id", "id"),
         partial_index("ix_notifications_pending", "next_attempt_at", condition=IS_PENDING),
-        # For the order within a group, and for what is being sent: few rows of a long history.
+        # For the order within a group, and for notifications that are being sent: few rows of a long history.
         partial_index("ix_notifications_pending_of_group", "group_id", "id", condition=IS_PENDING),
         partial_index("ix_notifications_leased", "leased_until", condition="leased_until IS NOT NULL"),
         {"sqlite_autoincrement": True},
@@ -325,12 +326,12 @@ class Notification(Base):
     status: Mapped[str] = mapped_column(String(10))
     """`pending`, `sent`, `failed` (given up), or `canceled`; `last_error` says why."""
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
-    """Attempts since it was written, or since a person asked to send it again."""
+    """Attempts since it was written, or since a person last requested to send it again."""
     requested_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """When a person asked to send it again; null: nobody did."""
+    """When a person last requested to send it again; null if nobody has."""
     next_attempt_at: Mapped[datetime] = mapped_column(UtcDateTime)
     leased_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """Until when a delivery worker has it, by the clock of the database."""
+    """Until when a delivery worker has leased it, by the clock of the database."""
     sent_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     last_error: Mapped[str | None] = mapped_column(String(500))
 
@@ -348,6 +349,6 @@ class NotificationAttempt(Base):
     outcome: Mapped[str] = mapped_column(String(10))
     """`sent`, `retry` or `failed`."""
     error: Mapped[str | None] = mapped_column(String(500))
-    """Why it did not succeed, for people; null: it did."""
+    """Why it did not succeed, for people; null if it did."""
     requested: Mapped[bool] = mapped_column(Boolean, server_default=false())
-    """True if a person asked for it."""
+    """True if a person requested it."""

@@ -51,7 +51,7 @@ class Environment(Base):
     slug: Mapped[str] = mapped_column(String(100))
     type: Mapped[str] = mapped_column(String(20))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    # Columns of later migrations; older rows have the defaults.
+    # Later migrations added these columns; older rows have the defaults.
     position: Mapped[int] = mapped_column(server_default=text("1"))
     """Deployments are promoted only to environments with a higher position."""
     branch: Mapped[str | None] = mapped_column(String(200))
@@ -66,7 +66,7 @@ class Environment(Base):
     wake_on_request: Mapped[bool] = mapped_column(server_default=false())
     """True if a request wakes the environment from hibernation."""
     variables_of_id: Mapped[int | None]
-    """The environment, no preview, whose variables were last copied here; `UNKNOWN_SOURCE_ID` if an earlier version
+    """The environment (not a preview) whose variables were last copied here; `UNKNOWN_SOURCE_ID` if an earlier version
     copied them."""
 
 

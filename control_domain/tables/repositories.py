@@ -29,9 +29,9 @@ class Repository(Base):
     """The branch that is deployed if neither the deployment nor the environment names another."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     disconnected_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    # Columns of later migrations; older rows have the defaults.
+    # Later migrations added these columns; older rows have the defaults.
     full_name: Mapped[str | None] = mapped_column(String(500), index=True)
-    """`owner/name` on its host, in lower case; null: the URL is a local folder."""
+    """`owner/name` on its host, in lower case; null for a local folder."""
     push_deploys: Mapped[bool] = mapped_column(server_default=true())
     """True if its webhooks deploy."""
     allows_forks: Mapped[bool] = mapped_column(server_default=false())

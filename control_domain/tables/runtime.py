@@ -9,7 +9,7 @@ from control_domain.database.base import Base, UtcDateTime
 
 
 class EnvironmentLease(Base):
-    """The deployer that works on an environment, and until when without a renewal."""
+    """The deployer that works on an environment, and when its lease ends without a renewal."""
 
     __tablename__ = "environment_leases"
 
@@ -27,7 +27,7 @@ class EnvironmentLease(Base):
     address: Mapped[str | None] = mapped_column(String(300))
     """The URL of the environment: `http://production.shop.localhost:8090`."""
     doing: Mapped[str | None] = mapped_column(String(200))
-    """What the deployer is doing now; null: only reconciling."""
+    """The present work of the deployer; null while it only reconciles."""
 
 
 class Instance(Base):
@@ -38,7 +38,8 @@ class Instance(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"), index=True)
     deployment_id: Mapped[int] = mapped_column(ForeignKey("deployments.id"), index=True)
-    """The deployment that made it live; for a rollback the rollback itself, not the one that built the release."""
+    """The deployment that made it live: after a rollback, the rollback itself and not the deployment that built the
+    release."""
     process: Mapped[str] = mapped_column(String(30))
     """Its name in the workflow document."""
     number: Mapped[int]

@@ -19,7 +19,8 @@ class Password(Base):
 
 
 class SignInSession(Base):
-    """A browser in which a person is signed in. Ended sessions stay for a while: limits know their networks."""
+    """A browser in which a person is signed in. Ended sessions stay for a while, because the limits of attempts use
+    their networks."""
 
     __tablename__ = "sign_in_sessions"
     __table_args__ = (
@@ -30,10 +31,10 @@ class SignInSession(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     person_id: Mapped[int] = mapped_column(ForeignKey("people.id"))
     account_id: Mapped[int] = mapped_column(ForeignKey("accounts.id"))
-    """The account that the requests of the session are about; the person can switch it."""
+    """The account that the session uses; the person can switch it."""
     digest: Mapped[bytes] = mapped_column(LargeBinary(32), unique=True)
     previous_digest: Mapped[bytes | None] = mapped_column(LargeBinary(32), unique=True)
-    """Of the secret before the last rotation; null once the browser has used the present one."""
+    """The digest of the secret before the last rotation; null once the browser has used the present one."""
     rotated_at: Mapped[datetime] = mapped_column(UtcDateTime)
     method: Mapped[str] = mapped_column(String(20))
     """How the person signed in."""
@@ -44,7 +45,7 @@ class SignInSession(Base):
     address: Mapped[str] = mapped_column(String(100))
     """The client's address at sign-in."""
     network: Mapped[str] = mapped_column(String(100))
-    """The network of the address that limits count as one caller."""
+    """The network of the address, which the limits of attempts count as one caller."""
     user_agent: Mapped[str] = mapped_column(String(300))
 
 
@@ -57,7 +58,7 @@ class SignInLink(Base):
     person_id: Mapped[int] = mapped_column(ForeignKey("people.id"), index=True)
     digest: Mapped[bytes] = mapped_column(LargeBinary(32), unique=True)
     created_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
-    """Null: an operator of the machine."""
+    """Null for an operator of the machine."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     expires_at: Mapped[datetime] = mapped_column(UtcDateTime)
     used_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
@@ -73,7 +74,7 @@ class SecondFactor(Base):
     sealed: Mapped[bytes] = mapped_column(LargeBinary)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     confirmed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """Null until the person has shown a code: sign-in asks for codes only afterwards."""
+    """Null until the person has entered a code: sign-in requires codes only afterwards."""
     last_step: Mapped[int | None] = mapped_column(BigInteger)
     """The time step of the last accepted code; no code of this step or an earlier one is accepted again."""
 
@@ -91,7 +92,7 @@ class RecoveryCode(Base):
 
 
 class OidcIdentity(Base):
-    """The person as an OpenID Connect provider knows them."""
+    """An identity of a person at an OpenID Connect provider."""
 
     __tablename__ = "oidc_identities"
     __table_args__ = (UniqueConstraint("issuer", "subject"), UniqueConstraint("person_id", "issuer"))
@@ -104,7 +105,7 @@ class OidcIdentity(Base):
 
 
 class SignInLimit(Base):
-    """How many failed attempts to sign in were counted, as the time at which all of them are forgotten."""
+    """The counted failed attempts to sign in, stored as the time at which none of them counts any more."""
 
     __tablename__ = "sign_in_limits"
 

@@ -54,7 +54,7 @@ class VariableSet(Base):
     set_by_id: Mapped[int | None] = mapped_column(ForeignKey("people.id"))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     is_update: Mapped[bool] = mapped_column(server_default=false())
-    """True: it keeps variables of the version before it, whose author therefore counts as well."""
+    """True if it keeps variables of the version before it, so that the author of that version counts too."""
 
 
 class VariableChange(Base):
@@ -81,7 +81,7 @@ class VariableChange(Base):
     state: Mapped[str] = mapped_column(String(12))
     """A `ChangeState` or `_PENDING_PART`: read it as `current_state`, and select by `is_pending`."""
     count: Mapped[int]
-    """Number of variables that it sets; of names that it unprotects."""
+    """The number of variables that it sets, or of names that it unprotects."""
     key_id: Mapped[str | None] = mapped_column(String(8))
     sealed: Mapped[bytes | None] = mapped_column(LargeBinary)
     """The variables that it sets. Null after the decision, and if it sets none."""

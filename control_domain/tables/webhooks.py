@@ -38,17 +38,17 @@ class WebhookDelivery(Base):
         ),
         Index("ix_webhook_deliveries_received_at", "received_at"),
         Index("ix_webhook_deliveries_repository_id", "repository_id", "id"),
-        # IDs are not reused: somebody who noted one would replay another delivery.
+        # IDs are not reused: a person who noted the ID of a deleted delivery would replay another one.
         {"sqlite_autoincrement": True},
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
     repository_id: Mapped[int | None] = mapped_column(ForeignKey("repositories.id"))
-    """Null: a delivery to the Git host's application."""
+    """Null for a delivery to the webhook of the Git host's application."""
     scope: Mapped[str] = mapped_column(String(20))
     """The scope in which `delivery` is unique: the number of the repository, or `app`."""
     delivery: Mapped[str] = mapped_column(String(255))
-    """The ID from the host, or the digest of the body if it sends none."""
+    """The host's ID of the delivery, or the digest of the body if the host sends no ID."""
     is_first: Mapped[bool]
     """True if later deliveries with the same ID are duplicates; False for refused and replayed ones."""
     kind: Mapped[str] = mapped_column(String(12))
@@ -91,7 +91,7 @@ class WaitingPush(Base):
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     # Without foreign keys: SQLite would copy the table to add one.
     person_id: Mapped[int | None]
-    """The person who replayed the delivery; null: the Git host sent it."""
+    """The person who replayed the delivery; null if the Git host sent it."""
     token_id: Mapped[int | None]
     request_id: Mapped[str | None] = mapped_column(String(128))
 
@@ -108,7 +108,7 @@ class ClosingPreview(Base):
     source: Mapped[str] = mapped_column(String(100))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     person_id: Mapped[int | None]
-    """The person who replayed the delivery; null: the Git host sent it."""
+    """The person who replayed the delivery; null if the Git host sent it."""
     token_id: Mapped[int | None]
     request_id: Mapped[str | None] = mapped_column(String(128))
 

@@ -1,1 +1,1 @@
-"""Reads of the telemetry of an environment, and what people decide about its exceptions."""
+"""Reads of the telemetry of an environment, and people's decisions about its exceptions."""

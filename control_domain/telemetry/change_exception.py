@@ -1,6 +1,6 @@
 """Changes the status and the assignee of a group of exceptions.
 
-The column store is read first, without a transaction: whether the group exists, and whether it has regressed.
+The column store is read first, without a transaction, to find whether the group exists and has regressed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +41,7 @@ from storage_backends.column_store.interface import ColumnStore
 
 @dataclass(frozen=True, slots=True)
 class StatusChange:
-    """What is asked for. None and UNSET leave what is there; the assignee None is nobody."""
+    """The requested change. None and UNSET leave a value unchanged; the assignee None removes the assignee."""
 
     status: Status | None
     assignee: str | None | UnsetType
@@ -49,7 +49,7 @@ class StatusChange:
 
 @dataclass(frozen=True, slots=True)
 class PreparedChange:
-    """What the column store knows about a group."""
+    """The column store's data about a group, which a change of it needs."""
 
     group_id: str
     decisions: Decisions
@@ -60,7 +60,7 @@ class PreparedChange:
 
 
 async def read_decisions(session: AsyncSession, account: Account, environment: Environment) -> Decisions:
-    """Return what the database knows about the exceptions of the environment."""
+    """Return the database's data about the exceptions of the environment: statuses and deployments."""
     return Decisions(
         environment.public_id,
         await read_statuses(session, account, environment),
@@ -69,7 +69,7 @@ async def read_decisions(session: AsyncSession, account: Account, environment: E
 
 
 async def prepare_change(store: ColumnStore, decisions: Decisions, group: int) -> PreparedChange:
-    """Read what a change of the group needs. Raises `NotFound` and `StorageUnavailable`."""
+    """Read the column store's data for a change of the group. Raises `NotFound` and `StorageUnavailable`."""
     await require_group(store, decisions.environment_id, group)
     name = format_group(group)
     forgotten = None
@@ -102,7 +102,7 @@ async def apply_change(
         await forget_statuses(session, target.environment, prepared.forgotten, now)
     row = await lock_status(session, target, prepared.group_id, now)
     present = await _read_status(session, account, target, prepared.group_id)
-    # Somebody may have resolved it again since the column store was read.
+    # Another person may have resolved the group again since the column store was read.
     earlier = prepared.decisions.statuses.get(prepared.group_id, OPEN)
     regressed_at = prepared.regressed_at if present.resolved_at == earlier.resolved_at else None
     shown = shown_status(present, regressed_at)

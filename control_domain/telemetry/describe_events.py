@@ -10,10 +10,14 @@ from control_domain.telemetry.time_ranges import format_nanoseconds
 from pipeline_contracts.telemetry import EventType
 from pipeline_contracts.times import format_time
 
-Attributes = Annotated[dict[str, Any], Meta(description="As it was sent; empty if it is longer than 16 KiB.")]
+Attributes = Annotated[
+    dict[str, Any], Meta(description="The object as it was sent; empty if it is longer than 16 KiB.")
+]
 _Truncated = Annotated[
     list[str],
-    Meta(description="The members that are cut (texts) or left out (objects) because they are long."),
+    Meta(
+        description="The names of members that were shortened (texts) or left out (objects) because they are long."
+    ),
 ]
 
 
@@ -52,7 +56,7 @@ class LogDocument(TypedDict):
     severity_number: Annotated[
         int,
         Meta(
-            description="OpenTelemetry's number: 5 debug, 9 info, 13 warning, 17 error, 21 fatal; 0: unknown."
+            description="OpenTelemetry's severity number: 5 debug, 9 info, 13 warning, 17 error, 21 fatal, 0 unknown."
         ),
     ]
     service: str | None
@@ -64,7 +68,7 @@ class LogDocument(TypedDict):
 
 
 def describe_event(row: Mapping[str, Any]) -> EventDocument:
-    """`row`: of `newest_events`."""
+    """`row`: a row of `newest_events`."""
     others = ("details", "attributes", "payload")
     return {
         "type": row["type"],
@@ -92,7 +96,7 @@ def describe_event(row: Mapping[str, Any]) -> EventDocument:
 
 
 def describe_log(row: Mapping[str, Any]) -> LogDocument:
-    """`row`: of `newest_logs`."""
+    """`row`: a row of `newest_logs`."""
     return {
         "timestamp": format_nanoseconds(row["time_ns"]),
         "source": row["source"],
@@ -111,5 +115,5 @@ def describe_log(row: Mapping[str, Any]) -> LogDocument:
 
 
 def _as_sent(text: str) -> Any:
-    """Return the JSON object as its sender wrote it: Python cannot hold every number of JSON."""
+    """Return the JSON object as its sender wrote it, because Python cannot represent every JSON number."""
     return orjson.Fragment(text) if text else {}

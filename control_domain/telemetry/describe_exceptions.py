@@ -16,7 +16,7 @@ from control_domain.telemetry.time_ranges import format_nanoseconds
 from pipeline_contracts.times import format_optional_time, format_time
 
 GroupId = Annotated[
-    str, Meta(description="16 hexadecimal digits, the same for ever.", examples=["9f86d081884c7d65"])
+    str, Meta(description="16 hexadecimal digits, which never change.", examples=["9f86d081884c7d65"])
 ]
 
 
@@ -34,14 +34,18 @@ class ExceptionStatusDocument(TypedDict):
     status: Annotated[
         Status,
         Meta(
-            description="A resolved group is open again once it has regressed: once a newer release than the one that "
+            description="A resolved group is open again once it has regressed, that is, once a newer "
+            "release than the one that "
             "was live when it was resolved has raised it. Exceptions of that release, and of older ones, only count."
         ),
     ]
-    assignee: Annotated[PersonSummary | None, Meta(description="Null for nobody, and for a former member.")]
+    assignee: Annotated[
+        PersonSummary | None,
+        Meta(description="Null without an assignee, and if the assignee is a former member."),
+    ]
     resolved_at: str | None
     resolved_in: Annotated[
-        DeployedVersion | None, Meta(description="What was live when the group was resolved.")
+        DeployedVersion | None, Meta(description="The deployment that was live when the group was resolved.")
     ]
     regressed_at: Annotated[
         str | None, Meta(description="The first exception of a newer release, if the group was resolved.")
@@ -67,7 +71,7 @@ class ExceptionGroupDocument(ExceptionStatusDocument):
     parts, and innermost frame."""
 
     type: Annotated[str | None, Meta(examples=["KeyError"])]
-    message: Annotated[str, Meta(description="That of the last exception.")]
+    message: Annotated[str, Meta(description="The message of the last exception.")]
     frame: Annotated[str | None, Meta(description="The innermost frame of the stack, without its line.")]
     count: Annotated[int, Meta(description="Exceptions in the time range.")]
     affected_users: Annotated[
@@ -103,7 +107,10 @@ class ExceptionDocument(TypedDict):
     timestamp: str
     source: Annotated[
         Literal["event", "span", "log"],
-        Meta(description="What reported it: a telemetry event, an event of a span, or a log record."),
+        Meta(
+            description="The kind of record that reported it: a telemetry event, an event of a "
+            "span, or a log record."
+        ),
     ]
     service: str | None
     version: str | None
@@ -185,7 +192,7 @@ def describe_trend(trend: Sequence[tuple[int, int]], step_s: int) -> list[Except
 
 
 def describe_exception(row: Mapping[str, Any]) -> ExceptionDocument:
-    """`row`: of `newest_occurrences`."""
+    """`row`: a row of `newest_occurrences`."""
     return {
         "timestamp": format_nanoseconds(row["time_ns"]),
         "source": row["source_name"],
@@ -201,6 +208,6 @@ def describe_exception(row: Mapping[str, Any]) -> ExceptionDocument:
 
 
 def _live_at(deployed: Deployments, services: Sequence[str], moment: datetime) -> DeployedVersion | None:
-    """Return what was live for these services; without services, for any."""
+    """Return the deployment that was live for these services; without services, for any service."""
     live = deployed.releases_of(services or deployed.services).live_at(moment)
     return None if live is None else {"version": live.version, "deployed_at": format_time(live.deployed_at)}

@@ -1,4 +1,4 @@
-"""Documents of numbers of log records over time, and of what was logged around a record."""
+"""Documents of numbers of log records over time, and of the records around a moment."""
 
 from collections.abc import Sequence
 from typing import Annotated, TypedDict
@@ -20,11 +20,11 @@ class LogCounts(TypedDict):
     warning: int
     error: int
     fatal: int
-    records: Annotated[int, Meta(description="All of them together.")]
+    records: Annotated[int, Meta(description="The number of all records.")]
 
 
 class LogHistogramDocument(TypedDict):
-    """How many records each step of a time range has. Steps without records are left out."""
+    """The number of log records in each step of a time range. Steps without records are left out."""
 
     step_seconds: int
     records: int
@@ -32,10 +32,12 @@ class LogHistogramDocument(TypedDict):
 
 
 class LogContextDocument(TypedDict):
-    """What was logged around a moment."""
+    """The log records around a moment."""
 
-    before: Annotated[list[LogDocument], Meta(description="At that moment and before, the newest first.")]
-    after: Annotated[list[LogDocument], Meta(description="After that moment, the oldest first.")]
+    before: Annotated[
+        list[LogDocument], Meta(description="Records at that moment and before, the newest first.")
+    ]
+    after: Annotated[list[LogDocument], Meta(description="Records after that moment, the oldest first.")]
 
 
 def describe_histogram(counted: Sequence[CountedRecords], step_s: int) -> LogHistogramDocument:

@@ -17,7 +17,7 @@ from pipeline_contracts.times import format_time, from_epoch_ms
 
 
 class ReportedMetricDocument(TypedDict):
-    """A metric. A name that is reported as several kinds is listed as often."""
+    """A metric. A name that is reported with several kinds is listed once for each kind."""
 
     name: str
     kind: Annotated[
@@ -26,9 +26,10 @@ class ReportedMetricDocument(TypedDict):
     unit: str | None
     description: str | None
     aggregations: Annotated[
-        list[Aggregation], Meta(description="What fits the kind; the first one is the default of series.")
+        list[Aggregation],
+        Meta(description="The aggregations that fit the kind. The first one is the default of series."),
     ]
-    services: Annotated[list[str], Meta(description="Up to 20 that report it.")]
+    services: Annotated[list[str], Meta(description="Up to 20 services that report it.")]
     last_seen: str
 
 
@@ -58,7 +59,7 @@ class MetricSeriesDocument(TypedDict):
     step_seconds: int
     group_by: str | None
     series: Annotated[list[SeriesDocument], Meta(description="The groups with the largest values first.")]
-    other_groups: Annotated[int, Meta(description="How many groups are left out.")]
+    other_groups: Annotated[int, Meta(description="The number of groups that are left out.")]
 
 
 def describe_metric(metric: NamedMetric) -> ReportedMetricDocument:

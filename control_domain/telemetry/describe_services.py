@@ -12,9 +12,12 @@ from analytics_queries.telemetry.time_range import SECOND_NS, TimeRange
 from pipeline_contracts.times import format_time, from_epoch_ms
 
 _Errors = Annotated[
-    int, Meta(description="With a status from 500 on, the severity error or critical, or the status Error.")
+    int,
+    Meta(
+        description="Requests with a status from 500 on, the severity error or critical, or the status Error."
+    ),
 ]
-_ErrorRate = Annotated[float, Meta(description="The share of the requests, from 0 to 1.")]
+_ErrorRate = Annotated[float, Meta(description="The share of failed requests, from 0 to 1.")]
 _Rate = Annotated[float, Meta(description="Requests a second.")]
 
 
@@ -38,7 +41,7 @@ class ServiceDocument(TypedDict):
     """The requests that a service served: telemetry events of the types `request` and `job`, and spans of the kinds
     Server and Consumer."""
 
-    service: Annotated[str | None, Meta(description="Null: requests that name no service.")]
+    service: Annotated[str | None, Meta(description="Null for requests that do not name a service.")]
     requests: int
     rate: _Rate
     errors: _Errors
@@ -94,7 +97,7 @@ class CallDocument(TypedDict):
 
 
 class CallsDocument(TypedDict):
-    """The slowest calls, and how many others there are."""
+    """The slowest calls, and the number of other calls."""
 
     calls: list[CallDocument]
     other_calls: int
@@ -103,7 +106,7 @@ class CallsDocument(TypedDict):
 def describe_service(
     figures: ServiceFigures, seconds: float, trend: Sequence[RequestStep] = (), step_s: int = 0
 ) -> ServiceDocument:
-    """`seconds`: the length of the time range; `step_s`: that of a step of the trend."""
+    """`seconds`: the length of the time range; `step_s`: the length of a step of the trend."""
     return {
         "service": figures.service or None,
         "requests": figures.requests,
@@ -121,7 +124,7 @@ def describe_service(
 def describe_service_series(
     service: str, within: TimeRange, step_s: int, total: RequestStep | None, steps: Sequence[RequestStep]
 ) -> ServiceSeriesDocument:
-    """`within`: the time range up to now; `total`: the requests of all of it, None if there are none."""
+    """`within`: the time range up to now; `total`: the requests in the whole range, None if there are none."""
     requests, errors = (total.requests, total.errors) if total else (0, 0)
     return {
         "service": service or None,
@@ -146,12 +149,12 @@ def describe_calls(found: Sequence[CallFigures], all_calls: int, seconds: float)
 
 
 def format_step(step: int, step_s: int) -> str:
-    """Write when a step begins."""
+    """Return the time at which a step begins, as in responses."""
     return format_time(from_epoch_ms(step * step_s * 1000))
 
 
 def _describe_point(each: RequestStep, within: TimeRange, step_s: int) -> ServicePoint:
-    # The first and the last step may be cut. Requests of later steps come from clocks that are ahead.
+    # The first and the last step may be shorter. Requests in later steps come from clocks that are ahead.
     begin = max(within.start, each.step * step_s * SECOND_NS)
     end = (each.step + 1) * step_s * SECOND_NS
     if begin < within.end:

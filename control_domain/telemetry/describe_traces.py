@@ -23,7 +23,7 @@ class TraceSummary(TypedDict):
         float, Meta(description="From the start of the first span to the end of the last one.")
     ]
     name: Annotated[str, Meta(description="The name of the root span, or of the first span without one.")]
-    service: Annotated[str | None, Meta(description="The service of that span.")]
+    service: Annotated[str | None, Meta(description="The service of the span that `name` is taken from.")]
     services: Annotated[list[str], Meta(description="Up to 20.")]
     spans: int
     errors: Annotated[int, Meta(description="Spans with the status Error.")]
@@ -54,11 +54,11 @@ class SpanDocument(TypedDict):
     attributes: Annotated[
         dict[str, str],
         Meta(
-            description="As they were sent; empty if they are longer than 4 KiB, or after 8 MiB of earlier spans."
+            description="The attributes as they were sent; empty if longer than 4 KiB, or after 8 MiB of earlier spans."
         ),
     ]
     events: Annotated[
-        list[SpanEventDocument], Meta(description="The first 20; none after 8 MiB of earlier spans.")
+        list[SpanEventDocument], Meta(description="The first 20 events; none after 8 MiB of earlier spans.")
     ]
 
 
@@ -75,7 +75,7 @@ class TraceDocument(TraceSummary):
 
 
 def describe_trace_summary(row: Mapping[str, Any]) -> TraceSummary:
-    """`row`: of `newest_traces`."""
+    """`row`: a row of `newest_traces`."""
     return {
         "id": row["trace_id"],
         "started_at": format_nanoseconds(row["started_ns"]),
@@ -89,7 +89,7 @@ def describe_trace_summary(row: Mapping[str, Any]) -> TraceSummary:
 
 
 def describe_trace(trace_id: str, rows: Sequence[Mapping[str, Any]]) -> TraceDocument:
-    """`rows`: of `trace_spans`, one at least; those after the 5,000th are left out."""
+    """`rows`: one or more rows of `trace_spans`; rows after the 5,000th are left out."""
     is_truncated = len(rows) > MAX_SPANS
     rows = rows[:MAX_SPANS]
     began = rows[0]["started_ns"]

@@ -1,6 +1,6 @@
-"""Groups of exceptions: what the column store counts, combined with what people decided.
+"""Groups of exceptions: combines the column store's figures with people's decisions.
 
-What is computed from thousands of deployments is computed in a thread.
+Computations with thousands of deployments run in a thread.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _UNKNOWN = "The environment has no such exceptions, or they are no longer stored
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What the database knows about the exceptions of an environment."""
+    """The database's data about the exceptions of an environment: statuses and deployments."""
 
     environment_id: str
     """The public ID."""
@@ -62,14 +62,14 @@ class GroupFilter:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlace:
-    """Where a page begins, and the moment by the store's clock of which all pages are."""
+    """The beginning of a page, and the moment (by the store's clock) to which all pages of the list belong."""
 
     snapshot_ms: int
     after: GroupKey | None
 
 
 def parse_group(text: str) -> int:
-    """Return the number of a group's ID. Raises `NotFound` for what cannot be one."""
+    """Return the number of a group's ID. Raises `NotFound` for a text that is not an ID."""
     if len(text) != _ID_DIGITS or not all(character in "0123456789abcdef" for character in text):
         raise NotFound(_UNKNOWN)
     return int(text, 16)
@@ -90,7 +90,7 @@ async def list_groups(
     step_s: int = 0,
 ) -> tuple[Sequence[ExceptionGroupDocument], GroupPlace | None]:
     """Return a page of the groups that were seen in the range, the last seen first, and where the next page begins.
-    `step_s`: the length of the steps of their trends; 0: they have none.
+    `step_s`: the length of the steps of their trends; 0 for no trends.
 
     Raises `StorageUnavailable`.
     """
@@ -178,7 +178,7 @@ async def find_group_regression(store: ColumnStore, decisions: Decisions, group:
 async def find_group_regressions(
     store: ColumnStore, decisions: Decisions, groups: Iterable[str]
 ) -> Mapping[str, datetime]:
-    """Return when each of these groups regressed; those that are not resolved, or have not regressed, are left out.
+    """Return when each of these groups regressed. Groups that are not resolved or have not regressed are left out.
     Raises `StorageUnavailable`."""
     return await _find_regressions(store, decisions, groups)
 
@@ -186,7 +186,7 @@ async def find_group_regressions(
 async def find_known_groups(
     store: ColumnStore, environment_id: str, groups: Iterable[str]
 ) -> Collection[str]:
-    """Return those of these groups whose exceptions are stored. Raises `StorageUnavailable`."""
+    """Return the groups among these whose exceptions are stored. Raises `StorageUnavailable`."""
     found = await group_times(store, environment_id, [int(group, 16) for group in groups])
     return {format_group(group) for group in found}
 
@@ -226,7 +226,7 @@ def _describe_page(
 def _select_groups(
     statuses: Mapping[str, GroupStatus], regressed: Mapping[str, datetime], filters: GroupFilter
 ) -> tuple[Sequence[int] | None, Sequence[int]]:
-    """Return the groups that the list is limited to (None: all), and those that it leaves out."""
+    """Return the groups that the list is limited to (None for no limit), and the groups that it leaves out."""
     only: set[str] | None = None
     without: set[str] = set()
     if filters.assignee == UNASSIGNED:

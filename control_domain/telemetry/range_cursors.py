@@ -1,6 +1,6 @@
-"""What a cursor of a list of telemetry contains: the range of the first page, and the key of the last row.
+"""The content of cursors of telemetry lists: the time range of the first page, and the key of the last row.
 
-All pages have the range of the first one, whatever `since` means by then.
+All pages have the time range of the first page, although `since` would mean a later range by then.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def write_range_cursor(cursor: RangeCursor) -> str:
 
 
 def read_range_cursor(text: str, kinds: Sequence[type[Part]]) -> RangeCursor:
-    """Return what `write_range_cursor` has written; `kinds` are the types of its parts."""
+    """Return the parts of a text from `write_range_cursor`; `kinds` are their types."""
     start, end, *parts = text.split(".", 1 + len(kinds))
     read = [part if kind is str else int(part, 16) for kind, part in zip(kinds, parts, strict=True)]
     return RangeCursor(TimeRange(int(start, 16), int(end, 16)), read)

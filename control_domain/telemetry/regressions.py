@@ -1,14 +1,14 @@
-"""When has a resolved group of exceptions regressed?
+"""Finds when resolved groups of exceptions regressed.
 
 A group that was resolved while a release was live regresses when a newer release of the same service raises it: the
 releases of the exceptions are compared with the one that was live when the group was resolved.
 
-- The release of an exception is the one that it names (`service.version`) if a deployment of it was recorded, or else
-  the one that was live at its time.
+- The release of an exception is the release that it names (`service.version`) if a deployment of that release was
+recorded, or else the release that was live at its time.
 - A release is newer if its first deployment was later. Exceptions of the same release, and of older ones (after a
   rollback too), only count.
-- The clock of a sender may be ahead: an exception occurred when it was received, at the latest, so one that was
-  received before the group was resolved is no regression.
+- The clock of a sender may be ahead. An exception occurred no later than it was received, so an exception that was
+received before the group was resolved is not a regression.
 - If no deployment was recorded when the group was resolved, every later exception is a regression.
 """
 
@@ -25,14 +25,14 @@ class Seen:
 
     service: str
     version: str
-    """Empty: it names none."""
+    """Empty if the exception names no version."""
     at: datetime
 
 
 def find_regressions(
     resolved: Mapping[str, datetime], deployments: Deployments, seen: Iterable[tuple[str, Seen]]
 ) -> Mapping[str, datetime]:
-    """Return when each group that was resolved regressed first; groups that have not are left out.
+    """Return when each resolved group first regressed; groups that have not regressed are left out.
 
     `resolved`: when each group was resolved. `seen`: exceptions with their groups. With thousands of deployments and
     services this takes seconds.
@@ -57,6 +57,6 @@ def find_regressions(
 
 def can_have_regressed(resolved_at: datetime, deployments: Deployments) -> bool:
     """Return False if no exception can be a regression: all services were deployed before the group was resolved, and
-    none since."""
+    none was deployed since then."""
     first = deployments.first_of_all
     return first is None or first > resolved_at or deployments.times[-1] > resolved_at

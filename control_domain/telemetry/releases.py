@@ -1,7 +1,7 @@
-"""The releases of an environment: which one was live at a time, and which of two is newer.
+"""The releases of an environment: finds the release that was live at a time, and the newer of two releases.
 
-A release is what was deployed, however often: to deploy a version again makes no new release, and a rollback makes an
-old one live.
+A release is one deployed version. Deploying a version again does not make a new release, and a rollback makes an old
+release live.
 """
 
 import re
@@ -18,19 +18,19 @@ from control_domain.tables.recorded_deployments import RecordedDeployment
 
 _MAX_DEPLOYMENTS = 5000
 _MAX_MADE = 8
-# A shorter text names too many commits.
+# A shorter text could mean too many commits.
 _COMMIT = re.compile("[0-9a-f]{7,64}")
 
 
 class Deployed(NamedTuple):
-    """A recorded deployment: one that was reported, or Pharos' own."""
+    """A recorded deployment: reported through the API, or made by Pharos."""
 
     version: str
-    """May be a commit, also a shortened one."""
+    """The version, which may be a commit, possibly shortened."""
     deployed_at: datetime
     commit: str | None = None
     service: str | None = None
-    """None: it is of all services."""
+    """None for a deployment of all services."""
 
 
 class Releases:
@@ -44,13 +44,13 @@ class Releases:
         self._by_version: dict[str, int] = {}
         self._names = _CommitNames((each.commit or "").lower() for each in deployments)
         self._titles: dict[int, str] = {}
-        """Versions that are no commits, by rank."""
+        """The ranks of versions that are not commits."""
         self._ranks = [self._add(place, deployment) for place, deployment in enumerate(deployments)]
 
     def live_at(self, moment: datetime) -> Deployed | None:
         """Return the last deployment up to this moment, or None before the first one.
 
-        If Pharos' own deployment was reported as well, its version is that of the report instead of a commit.
+        If a deployment by Pharos was reported as well, its version is that of the report instead of the commit.
         """
         rank = self.rank_at(moment)
         if rank is None:
@@ -86,16 +86,16 @@ class _CommitNames:
     """Texts that may name a commit, as a whole or shortened, with the ranks of their releases: commits, and versions
     that look like commits.
 
-    All commits may have the same beginning, so no question looks at each of them again.
+    Many commits may begin with the same digits, so the result for each text is stored and not searched again.
     """
 
     def __init__(self, commits: Iterable[str]) -> None:
-        """`commits`: all that will be added."""
+        """`commits`: all commits that will be added."""
         self._commits = sorted(set(commits))
         self._ranks: dict[str, int] = {}
         """The least rank of each commit that was added."""
         self._longer: dict[str, int | None] = {}
-        """The least rank of the commits that begin with a text, for each text that was asked for."""
+        """The least rank of the commits that begin with a text, for each text that was looked up."""
         self._asked_lengths: set[int] = set()
         self._names: dict[str, int] = {}
         """The least rank of each commit and version that was added."""
@@ -117,7 +117,7 @@ class _CommitNames:
         if not _COMMIT.fullmatch(text):
             return None
         if text not in self._longer:
-            # "g" follows all hexadecimal digits.
+            # "g" sorts after all hexadecimal digits.
             first, end = bisect_left(self._commits, text), bisect_left(self._commits, text + "g")
             self._longer[text] = _least(*map(self._ranks.get, self._commits[first:end]))
             self._asked_lengths.add(len(text))
@@ -143,13 +143,13 @@ class Deployments:
         self.services = frozenset(each.service for each in recorded if each.service is not None)
         """Services that have deployments of their own."""
         self.first_of_all = next((each.deployed_at for each in recorded if each.service is None), None)
-        """When all services were deployed first."""
+        """When a deployment of all services was first recorded."""
         self.times = [each.deployed_at for each in recorded]
         self._made: dict[frozenset[str], Releases] = {}
 
     def releases_of(self, services: Iterable[str]) -> Releases:
-        """Return the releases of some services. It takes some 20 ms for thousands of deployments, unless it was asked
-        for the same services lately, or for others without deployments of their own."""
+        """Return the releases of some services. This takes about 20 ms for thousands of deployments, unless the result
+        for the same services, or for others without deployments of their own, is still cached."""
         own = self.services.intersection(services)
         if own not in self._made:
             if len(self._made) >= _MAX_MADE:

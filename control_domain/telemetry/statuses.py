@@ -1,4 +1,4 @@
-"""The status and the assignee of groups of exceptions: what people decided about them."""
+"""The status and the assignee of groups of exceptions, which people set."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,17 +23,17 @@ from pipeline_contracts.errors import Conflict, NotFound, invalid_field
 
 Status = Literal["open", "resolved", "ignored"]
 MAX_STATUSES = 5000
-"""Groups of an environment with a status or an assignee: reads send their IDs to the column store."""
+"""Limit of groups with a status or an assignee in an environment, because reads send their IDs to the column store."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """What was decided about a group."""
+    """The decisions about a group."""
 
     status: Status = "open"
     resolved_at: datetime | None = None
     assignee: PersonSummary | None = None
-    """None also for a former member."""
+    """None without an assignee, and for a former member."""
 
 
 OPEN = GroupStatus()
@@ -42,7 +42,7 @@ OPEN = GroupStatus()
 async def read_statuses(
     session: AsyncSession, account: Account, environment: Environment, groups: Collection[str] | None = None
 ) -> Mapping[str, GroupStatus]:
-    """Return what was decided about groups of the environment, by their IDs; groups without a decision are left out."""
+    """Return the decisions about groups of the environment by their IDs; groups without decisions are left out."""
     query = (
         select(ExceptionStatus, Person)
         .outerjoin(
@@ -65,7 +65,7 @@ def _to_status(row: ExceptionStatus, person: Person | None) -> GroupStatus:
 
 
 async def count_statuses(session: AsyncSession, environment: Environment) -> int:
-    """Return how many groups of the environment have a status or an assignee."""
+    """Return the number of groups of the environment that have a status or an assignee."""
     query = select(func.count()).where(ExceptionStatus.environment_id == environment.id)
     return (await session.execute(query)).scalar_one()
 
@@ -73,7 +73,8 @@ async def count_statuses(session: AsyncSession, environment: Environment) -> int
 async def lock_status(
     session: AsyncSession, target: DeployTarget, group: str, now: datetime
 ) -> ExceptionStatus:
-    """Return the row of the group, locked until the end of the transaction; a new one is that of an open group.
+    """Return the row of the group, locked until the end of the transaction; create the row of an open group if there
+    is none.
 
     Raises `NotFound` if the environment was removed meanwhile.
     """
@@ -95,7 +96,7 @@ async def lock_status(
             await session.execute(insert_if_absent(session, ExceptionStatus, values))
         except BrokenReference:
             raise NotFound("The account has no such environment.") from None
-        # Postgres: False if the transaction that held the lock has removed the row.
+        # On Postgres this is False if the transaction that held the lock has removed the row.
         is_locked = await lock_row(session, ExceptionStatus.changed_at, *is_group)
     return (await session.execute(select(ExceptionStatus).where(*is_group))).scalar_one()
 
@@ -119,10 +120,10 @@ async def change_status(
     actor: Actor,
     now: datetime,
 ) -> None:
-    """Set the status and the assignee of a locked row; None and UNSET leave them. `shown_status` is what people see: a
-    resolved group that has regressed is open.
+    """Set the status and the assignee of a locked row; None and UNSET leave a value unchanged. `shown_status` is the
+    status that people see: a resolved group that has regressed is open.
 
-    Removes a row that says nothing. Records an audit entry if something changes.
+    Removes a row that only has default values. Records an audit entry if something changes.
     """
     changes: dict[str, str | None] = {}
     if status is not None and status != shown_status:
@@ -164,7 +165,8 @@ def _end_incidents(
 async def forget_statuses(
     session: AsyncSession, environment: Environment, groups: Sequence[str], before: datetime
 ) -> None:
-    """Remove the rows of groups whose exceptions are no longer stored, if nobody has changed them since `before`.
+    """Remove the rows of groups whose exceptions are no longer stored, unless somebody has changed them since
+    `before`.
 
     Raises `Conflict` if too many are left.
     """

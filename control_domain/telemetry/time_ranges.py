@@ -9,16 +9,16 @@ from pipeline_contracts.errors import FieldError, InvalidInput
 from pipeline_contracts.times import format_time
 
 MAX_RANGE = timedelta(days=90)
-"""As long as telemetry is kept by default."""
+"""The default retention of telemetry."""
 CLOCK_AHEAD = timedelta(minutes=10)
-"""How far lists look into the future: the clock of a sender may be ahead."""
-# The column store counts seconds from 1970 on; lists of traces look at the day before the range too.
+"""How far lists extend into the future, because the clock of a sender may be ahead."""
+# The column store counts seconds from 1970 on, and lists of traces also read the day before the range.
 _EARLIEST = datetime(1970, 1, 2, tzinfo=UTC)
 DURATION = "[1-9][0-9]{0,5}[smhdw]"
 _DURATION = re.compile("([1-9][0-9]{0,5})([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_DETAIL = "Correct the query parameters below and send the request again."
-# Steps that people read off a clock. A series has at most so many of them if the caller names none.
+_DETAIL = "Fix the query parameters listed below and send the request again."
+# Round lengths of steps, and the largest number of steps of a series for which the caller does not choose a length.
 _STEP_SECONDS = (10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
 _DEFAULT_STEPS = 120
 # Least length and unit in seconds: a range that ends now is extended to whole units.
@@ -70,7 +70,7 @@ def read_range(
 
 
 def read_step(step: str | None, within: TimeRange) -> int:
-    """Return the step of a series in milliseconds: `step`, or one that makes about a hundred of them. Raises
+    """Return the step of a series in milliseconds: `step`, or a length that makes about a hundred steps. Raises
     `InvalidInput`."""
     if step is None:
         fitting = (seconds for seconds in _STEP_SECONDS if within.seconds / seconds <= _DEFAULT_STEPS)
@@ -89,7 +89,7 @@ def whole_range(within: TimeRange, *, largest_s: int = 86_400) -> TimeRange:
     """Extend a range that ends now to whole minutes; from 12 hours to whole hours, from 14 days to whole UTC days, if
     these are at most `largest_s` seconds.
 
-    Rollups have these units. Rows that are later than now come from senders whose clocks are ahead.
+    Rollups have these units. Rows with times in the future come from senders whose clocks are ahead.
     """
     units = (unit for least, unit in _WHOLE_UNITS if within.seconds >= least and unit <= largest_s)
     unit = next(units) * SECOND_NS
@@ -97,15 +97,15 @@ def whole_range(within: TimeRange, *, largest_s: int = 86_400) -> TimeRange:
 
 
 def trend_step(within: TimeRange, steps: int) -> int:
-    """Return the length in seconds of the steps of a trend that has about `steps` of them: whole minutes, or hours
-    from half an hour on, as rollups have them."""
+    """Return the length in seconds of the steps of a trend with about `steps` steps: whole minutes, or whole hours
+    from half an hour on, the units of rollups."""
     seconds = -(-within.seconds // steps)
     unit = 60 if seconds < 1800 else 3600
     return int(-(-seconds // unit)) * unit
 
 
 def format_nanoseconds(nanoseconds: int) -> str:
-    """Write a time in UTC, as in all responses."""
+    """Return the time in UTC, in the format of all responses."""
     return format_time(from_nanoseconds(nanoseconds))
 
 

@@ -1,1 +1,1 @@
-"""What an account has and stores, by day."""
+"""The objects of an account, and the data that it stores, by day."""

@@ -1,4 +1,4 @@
-"""What an account has: the number of its objects, and the environments and sites that store something."""
+"""The inventory of an account: the number of its objects, and the environments and sites that store data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,9 @@ class ObjectCounts(TypedDict):
     people: int
     monitors: Annotated[int, Meta(description="Heartbeats and queues.")]
     sites: int
-    deployments: Annotated[int, Meta(description="Those of all time, except of removed projects.")]
+    deployments: Annotated[
+        int, Meta(description="All deployments ever made, except those of removed projects.")
+    ]
 
 
 class EnvironmentWithProject(NamedTuple):
@@ -59,7 +61,7 @@ class Inventory:
     environments: Sequence[EnvironmentWithProject]
     sites: Sequence[SiteWithProject]
     visible_projects: frozenset[int] | None
-    """The projects that the caller may see; None: all."""
+    """The projects that the caller may see; None for all."""
 
     def is_visible(self, project_id: int) -> bool:
         return self.visible_projects is None or project_id in self.visible_projects

@@ -1,4 +1,4 @@
-"""What an account has stored on each of the last days, in total and by environment and site."""
+"""The data that an account has stored on each of the last days, in total and by environment and site."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from storage_backends.column_store.interface import ColumnStore
 
 MAX_DAYS = 90
 MAX_LISTED = 200
-"""Environments and sites with days of their own. 200 with 90 days are 2 MB of JSON."""
+"""Limit of environments and sites that are listed with their days. 200 of them with 90 days take 2 MB of JSON."""
 
 _Day = Annotated[str, Meta(description="A calendar day in UTC.", examples=["2026-11-26"])]
 
@@ -44,7 +44,7 @@ class PageviewsOfDay(TypedDict):
 
 
 class UsageOfDay(TelemetryOfDay):
-    """What the account has stored of a day."""
+    """The data of a day that the account stores."""
 
     pageviews: int
 
@@ -73,17 +73,17 @@ class UsageOfSite(TypedDict):
 
 
 class UsageDocument(TypedDict):
-    """What the account has, and what it has stored by day. Data whose retention has ended does not count."""
+    """The objects of the account, and its stored data by day. Data whose retention has ended does not count."""
 
     since: Annotated[str, Meta(description="The first day.", examples=["2026-10-28"])]
     until: Annotated[str, Meta(description="The last day, today in UTC.", examples=["2026-11-26"])]
     counts: ObjectCounts
-    days: Annotated[list[UsageOfDay], Meta(description="Every day of the period, the first one first.")]
+    days: Annotated[list[UsageOfDay], Meta(description="Every day of the period, the earliest first.")]
     environments: Annotated[
         list[UsageOfEnvironment],
         Meta(
             description="The environments that stored something, of the projects that you may see; at most "
-            f"{MAX_LISTED}, those with the most. `days` counts all."
+            f"{MAX_LISTED}, those with the most data. `days` counts all."
         ),
     ]
     sites: Annotated[
@@ -93,14 +93,14 @@ class UsageDocument(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The numbers of stored rows; days without any are left out."""
+    """The numbers of stored rows; days without rows are left out."""
 
     telemetry: Mapping[DayOfEnvironment, int]
     pageviews: Mapping[DayOfSite, int]
 
 
 async def read_stored(store: ColumnStore, inventory: Inventory, since: date) -> Stored:
-    """Return what the environments and sites have stored since this day. Raises `StorageUnavailable`."""
+    """Return the data that the environments and sites have stored since this day. Raises `StorageUnavailable`."""
     return Stored(
         await rows_by_day(store, [each.public_id for each in inventory.environments], since),
         await pageviews_by_day(store, [each.id for each in inventory.sites], since),

@@ -32,7 +32,7 @@ def check_update(values: Mapping[str, str], removed: Sequence[str]) -> None:
 
 def _find_bad_names(field: str, names: Iterable[str]) -> list[FieldError]:
     return [
-        FieldError(field, f"number {number} is no name of a variable: {BAD_NAME}")
+        FieldError(field, f"number {number} is not the name of a variable: {BAD_NAME}")
         for number, name in enumerate(names, 1)
         if NAME.fullmatch(name) is None
     ]
@@ -53,7 +53,7 @@ def check_new_name(name: str) -> None:
     if NAME.fullmatch(name) is None:
         raise InvalidInput(
             "Nothing was changed. The address names no variable.",
-            errors=[FieldError("variable", f"is no name of a variable: {BAD_NAME}")],
+            errors=[FieldError("variable", f"is not the name of a variable: {BAD_NAME}")],
         )
 
 
@@ -64,7 +64,7 @@ def check_is_set(name: str, values: Mapping[str, str]) -> None:
 
 
 def check_total(values: Mapping[str, str]) -> None:
-    """Raise `Conflict` if these are too many or too large to be all variables of one environment."""
+    """Raise `Conflict` if these are too many or too large for all variables of one environment."""
     if len(values) > MAX_VARIABLES:
         raise Conflict(
             f"The environment would have {len(values)} variables, and may have {MAX_VARIABLES}. Remove some first."

@@ -75,7 +75,7 @@ async def find_variable_change(
 async def find_change_to_reject(
     session: AsyncSession, caller: Caller, number: str, right: Right
 ) -> ChangeWithTarget:
-    """Return the change with this ID for a caller with `right` who asked for it, or who may decide.
+    """Return the change with this ID for a caller with `right` who requested it, or for one who may decide.
 
     Raises the errors of `find_variable_change`.
     """
@@ -141,7 +141,7 @@ async def _apply(
     if change.kind == ChangeKind.UPDATE:
         sealed, count = await _merge(session, change, environment, keys)
     else:
-        # Updates that were proposed before would change what this replacement was meant to be.
+        # Updates that were proposed before would alter the result of this replacement.
         await supersede(session, environment, now, [ChangeKind.UPDATE], before_id=change.id)
     # The author is the requester; the change itself names the approver.
     is_update = change.kind == ChangeKind.UPDATE
@@ -176,7 +176,7 @@ async def _check_order(session: AsyncSession, change: VariableChange, environmen
         else:
             continue
         raise Conflict(
-            f"Change {older.id} {reason} and was proposed before change {change.id}: decide on it first."
+            f"Change {older.id} {reason} and was proposed before change {change.id}: decide that change first."
         )
 
 

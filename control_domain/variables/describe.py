@@ -31,8 +31,8 @@ class VariableDocument(TypedDict):
     """A variable, without its value."""
 
     name: str
-    is_set: Annotated[bool, Meta(description="False: the name is protected, and there is no such variable.")]
-    protected: Annotated[bool, Meta(description="True: previews get no copy of it.")]
+    is_set: Annotated[bool, Meta(description="False if the name is protected but there is no such variable.")]
+    protected: Annotated[bool, Meta(description="True if previews get no copy of it.")]
 
 
 class ChangedVariables(TypedDict):
@@ -61,7 +61,7 @@ class VariableChangeDocument(TypedDict):
     names: Annotated[
         ChangedVariables | None,
         Meta(
-            description="In comparison with the present variables. Null if the change is decided, or cannot be opened."
+            description="The difference from the present variables. Null if the change is decided, or cannot be opened."
         ),
     ]
     asked_by: PersonSummary | None
@@ -75,18 +75,21 @@ class VariablesDocument(TypedDict):
 
     project: ProjectSummary
     environment: EnvironmentSummary
-    version: Annotated[int | None, Meta(description="From 1, one more for each change. Null: never set.")]
+    version: Annotated[
+        int | None, Meta(description="From 1, incremented by each change. Null if variables were never set.")
+    ]
     set_at: str | None
-    set_by: Annotated[PersonSummary | None, Meta(description="Who set or asked for this version.")]
+    set_by: Annotated[PersonSummary | None, Meta(description="The person who set or requested this version.")]
     not_live: Annotated[
         bool,
         Meta(
-            description="True: a release is live that has another version. The next deployment brings this one."
+            description="True if the live release has another version. The next deployment brings this one."
         ),
     ]
-    variables: Annotated[list[VariableDocument], Meta(description="In the order of their names.")]
+    variables: Annotated[list[VariableDocument], Meta(description="The variables, ordered by name.")]
     pending_changes: Annotated[
-        list[VariableChangeDocument], Meta(description="What waits for a second person, the oldest first.")
+        list[VariableChangeDocument],
+        Meta(description="The changes that wait for a second person, the oldest first."),
     ]
 
 
@@ -206,7 +209,7 @@ def _open_or_none(
 def _compare(
     change: VariableChange, before: Mapping[str, str] | None, values: Mapping[str, str] | None
 ) -> ChangedVariables | None:
-    """`before`: the present variables, `values`: those that the change sets; None if they cannot be opened."""
+    """`before`: the present variables; `values`: the variables that the change sets; None if they cannot be opened."""
     names = read_changed_names(change)
     if change.kind == ChangeKind.UNPROTECT:
         return {"added": [], "changed": [], "removed": [], "unprotected": names.unprotect}

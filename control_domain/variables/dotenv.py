@@ -17,7 +17,7 @@ from pipeline_contracts.errors import MAX_FIELD_ERRORS, FieldError, InvalidInput
 
 MAX_TEXT_BYTES = 256 * 1024
 MAX_VARIABLES = 1000
-# Linux: one string of a process's environment has at most 32 pages (MAX_ARG_STRLEN), its NUL among them.
+# On Linux, one string of a process's environment has at most 32 pages (MAX_ARG_STRLEN), including its NUL.
 MAX_VARIABLE_BYTES = 128 * 1024 - 1
 """Bytes of name, `=` and value together."""
 
@@ -26,7 +26,7 @@ BAD_NAME = "a name has letters, digits and _, no digit first, and at most 255 ch
 
 _BLANKS = " \t"
 _KEY = re.compile(rf"(?:export[ \t]+)?({NAME.pattern})")
-# One blank, not several: matching a run of blanks would take quadratic time.
+# Match one blank, not several: matching a run of blanks would take quadratic time.
 _COMMENT = re.compile(r"[ \t]#")
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
 _ESCAPE_OR_QUOTE = re.compile(r'\\.|"', re.DOTALL)
@@ -35,10 +35,10 @@ _ESCAPED_CHARACTERS = str.maketrans({"\\": r"\\", '"': r"\"", "\r": r"\r"})
 
 _NO_EQUALS = "there is no ="
 _SINGLE_OPEN = "the single quote is not closed on its line"
-_DOUBLE_OPEN = "the double quote is not closed; what follows was not read"
-_AFTER_QUOTE = "only a comment, a blank before its #, may follow the closing quote"
-_NUL = "a value cannot hold NUL"
-_SURROGATE = "the value holds half a surrogate pair, which UTF-8 cannot encode"
+_DOUBLE_OPEN = "the double quote is not closed; the following lines were not read"
+_AFTER_QUOTE = "after the closing quote, only a comment with a blank before its # is allowed"
+_NUL = "a value cannot contain NUL"
+_SURROGATE = "the value contains half a surrogate pair, which UTF-8 cannot encode"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def read_dotenv(text: str) -> dict[str, str]:
             lines.setdefault(name, line.number)
             values[name] = line.value.text
         if len(lines) > MAX_VARIABLES:
-            found.append(f"more than {MAX_VARIABLES} variables; what follows was not read")
+            found.append(f"more than {MAX_VARIABLES} variables; the following lines were not read")
         faults += [f"line {line.number}: {fault}" for fault in found]
         if len(lines) > MAX_VARIABLES or len(faults) >= MAX_FIELD_ERRORS:
             break
@@ -89,7 +89,7 @@ def read_dotenv(text: str) -> dict[str, str]:
 
 def _refusal(faults: list[str]) -> InvalidInput:
     return InvalidInput(
-        "Correct the lines below and send all variables again. Nothing was changed.",
+        "Nothing was changed. Fix the lines listed below and send all variables again.",
         errors=[FieldError("variables", fault) for fault in faults],
     )
 
@@ -152,7 +152,7 @@ def _find_faults(name: str, line: _Line, lines: Mapping[str, int]) -> list[str]:
     if not name:
         faults.append(BAD_NAME)
     elif name in lines:
-        faults.append(f"{name} is given on line {lines[name]} already")
+        faults.append(f"{name} is given already on line {lines[name]}")
     fault = line.value.fault or find_value_fault(name, line.value.text)
     return [*faults, fault] if fault else faults
 

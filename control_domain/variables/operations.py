@@ -1,4 +1,4 @@
-"""Replaces and updates variables; in an environment that requires approval, proposes that."""
+"""Replaces and updates variables, or proposes the change in an environment that requires approval."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -65,11 +65,11 @@ async def update_variables(
     author_id: int | None = None,
 ) -> int | None:
     """Set `values`, remove the variables named by `removed`, keep all others, and return None. If the environment
-    requires approval, return the ID of the pending change instead. It is merged when it is approved, so it keeps what
-    others have set until then.
+    requires approval, return the ID of the pending change instead. It is merged when it is approved, so it keeps the
+    variables that others have set until then.
 
-    `author_id`: who wrote the values, if somebody else than the actor. An author never is the second person. Raises
-    `CannotOpen`, and `Conflict` if the environment would have too many variables, or too many changes wait.
+    `author_id`: the person who wrote the values, if this is not the actor. An author is never the second person.
+    Raises `CannotOpen`, and `Conflict` if the environment would have too many variables, or too many changes wait.
     """
     environment, project = target
     await lock_environment_row(session, environment)
@@ -82,7 +82,8 @@ async def update_variables(
     if not environment.variables_need_approval:
         await supersede(session, environment, now, OF_VALUES)
         if merged == current:
-            # A version has all variables, up to 256 KiB: a script that sets the same ones again adds none.
+            # Each version stores all variables, up to 256 KiB, so setting the same values again does not add a
+            # version.
             return None
         sealed = keys.seal(merged, environment.public_id)
         await add_version(session, environment, sealed, len(merged), author_id, now, is_update=True)

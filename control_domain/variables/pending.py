@@ -30,7 +30,7 @@ class ChangedNames(msgspec.Struct, omit_defaults=True):
 
 
 def read_changed_names(change: VariableChange) -> ChangedNames:
-    """Return the names of an update or of an end of protection; without names for a replacement."""
+    """Return the names of an update or an end of protection; empty for a replacement."""
     return ChangedNames() if change.names is None else msgspec.json.decode(change.names, type=ChangedNames)
 
 
@@ -84,14 +84,14 @@ async def add_pending_change(
 
 
 async def check_may_wait(session: AsyncSession, environment: Environment) -> None:
-    """Raise `Conflict` if as many changes wait in the locked environment as may."""
+    """Raise `Conflict` if the limit of waiting changes in the locked environment is reached."""
     query = select(func.count()).where(
         VariableChange.environment_id == environment.id, VariableChange.is_pending()
     )
     if (await session.execute(query)).scalar_one() >= MAX_PENDING:
         raise Conflict(
-            f"{MAX_PENDING} changes of the environment's variables wait for a second person: some have to be approved "
-            "or rejected first."
+            f"{MAX_PENDING} changes of the environment's variables wait for a second person: approve "
+            "or reject some of them first."
         )
 
 

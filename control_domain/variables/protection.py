@@ -29,7 +29,7 @@ from control_domain.variables.pending import (
 from control_domain.variables.versions import open_variables
 from pipeline_contracts.errors import Conflict, NotFound
 
-# Not allowed in names.
+# A character that names cannot contain.
 _SEPARATOR = ","
 
 
@@ -37,7 +37,7 @@ async def protect_variables(
     session: AsyncSession, target: DeployTarget, names: Sequence[str], actor: Actor, now: datetime
 ) -> Sequence[str]:
     """Protect the variables of these names, and return those that were not protected before. Raises `NotFound` if the
-    environment was removed meanwhile, and `Conflict` if it would protect too many."""
+    environment was removed meanwhile, and `Conflict` if too many names would be protected."""
     await lock_environment_row(session, target.environment)
     added = []
     for name in names:
@@ -80,7 +80,7 @@ async def request_unprotection(
     session: AsyncSession, target: DeployTarget, name: str, actor: Actor, now: datetime
 ) -> int | None:
     """Unprotect one variable, and return None. If the environment requires a second person, return the ID of the
-    pending change instead; a change that waits already for this name is not repeated.
+    pending change instead; a change for this name that waits already is not repeated.
 
     Raises `NotFound` if the name is not protected or the environment was removed meanwhile, and `Conflict` if too many
     changes wait.

@@ -35,7 +35,7 @@ def open_variables(
 def merge_update(
     current: Mapping[str, str], values: Mapping[str, str], removed: Collection[str]
 ) -> dict[str, str]:
-    """Return the current variables with some set and some removed. The order of those that stay is kept."""
+    """Return the current variables with some set and some removed. The remaining variables keep their order."""
     return {**{name: value for name, value in current.items() if name not in removed}, **values}
 
 
@@ -49,7 +49,8 @@ async def add_version(
     *,
     is_update: bool,
 ) -> None:
-    """Store the next version of the locked environment's variables. `is_update`: it keeps some of the one before."""
+    """Store the next version of the locked environment's variables. `is_update`: it keeps variables of the version
+    before it."""
     before = select(func.coalesce(func.max(VariableSet.version), 0)).where(
         VariableSet.environment_id == environment.id
     )

@@ -28,7 +28,7 @@ APP_SCOPE = "app"
 _SECRET_HEADERS = ("signature", "token", "authorization", "cookie", "secret")
 _REDACTED = "[redacted]"
 _MAX_EVENT_LENGTH = 100
-# Fast: bodies are rarely read again.
+# The fastest level, because bodies are rarely read again.
 _COMPRESSION_LEVEL = 1
 
 

@@ -17,8 +17,11 @@ class DeliveryDocument(TypedDict):
     id: int
     repository_id: int | None
     kind: Annotated[str, Meta(description="The Git host: `github`, `gitlab` or `bitbucket`.")]
-    event: Annotated[str, Meta(description="As the host names it: `push`, `Merge Request Hook`.")]
-    delivery: Annotated[str, Meta(description="The host's ID of the delivery; else the digest of its body.")]
+    event: Annotated[str, Meta(description="The host's name of the event: `push`, `Merge Request Hook`.")]
+    delivery: Annotated[
+        str,
+        Meta(description="The host's ID of the delivery, or the digest of its body if the host sends none."),
+    ]
     http_status: int
     status: Annotated[
         str,
@@ -34,19 +37,19 @@ class DeliveryDocument(TypedDict):
 
 
 class DeliveryWithPayload(DeliveryDocument):
-    """A delivery with what the host sent."""
+    """A delivery with the headers and the body that the host sent."""
 
     headers: Annotated[
         dict[str, list[str]],
         Meta(
-            description="All values by name in lower case. Signatures, tokens and other secrets are left out."
+            description="All values of each header by its name in lower case. Signatures, tokens and "
+            "other secrets are left out."
         ),
     ]
     body: Annotated[
         str | None,
         Meta(
-            description="The received text. Null once it was removed for newer deliveries: 64 MiB are kept of each "
-            "webhook."
+            description="The received text. Null once it was removed for newer deliveries: each webhook keeps 64 MiB."
         ),
     ]
 

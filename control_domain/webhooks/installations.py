@@ -47,7 +47,7 @@ async def find_installed_repository(
     session: AsyncSession, installation: int | None, hosted: HostedRepository
 ) -> InstalledRepository | None:
     """Return the repository if the installation may access it, found by its ID or, if no ID is stored, by its name.
-    None if it may not, or is suspended."""
+    None if the installation may not access it, or is suspended."""
     name = hosted.full_name.lower()
     by_name = InstalledRepository.full_name == name
     by_id = InstalledRepository.host_id == hosted.id
@@ -103,7 +103,7 @@ async def _release_name(
         # Renamed without an event: keep it without a name until a delivery has the new one.
         await _rename(session, row, f"?/{row.host_id}")
         return
-    # Stored without its ID, or under its former name: insert it again as it is now.
+    # The row has no ID or the former name: insert it again with the present ones.
     await session.delete(row)
     await session.flush()
 

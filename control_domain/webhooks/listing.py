@@ -22,7 +22,7 @@ async def list_deliveries(
     query = (
         select(WebhookDelivery)
         .where(WebhookDelivery.repository_id == repository.id)
-        # Bodies may have megabytes.
+        # Do not load bodies, which may have megabytes.
         .options(defer(WebhookDelivery.body, raiseload=True), defer(WebhookDelivery.headers, raiseload=True))
         .order_by(WebhookDelivery.id.desc())
         .limit(page.limit + 1)
@@ -54,7 +54,8 @@ class ListedPush(NamedTuple):
 async def list_waiting_pushes(
     session: AsyncSession, project: Project, page: Page
 ) -> tuple[Sequence[ListedPush], bool]:
-    """Return a page of the pushes that wait until nothing is deployed to their environment, and whether more follow."""
+    """Return a page of the pushes that wait until their environment has no active deployment, and whether more
+    follow."""
     query = (
         select(WaitingPush, Environment)
         .join(Environment, Environment.id == WaitingPush.environment_id)

@@ -17,7 +17,7 @@ Status = Literal[
     "duplicate",
     "ignored",
 ]
-# Of several outcomes, the first in this order is reported.
+# If a delivery has several outcomes, the first one in this order is reported.
 _BY_IMPORTANCE: Sequence[Status] = (
     *("queued", "waiting", "preview_queued", "preview_updated", "preview_closed"),
     *("handled", "pong", "skipped", "duplicate", "ignored"),
@@ -37,7 +37,7 @@ class Outcome:
     is_final: bool = True
     """True if the same delivery, sent again, is a duplicate; False if it is processed again."""
     removed_key_digests: tuple[bytes, ...] = ()
-    """Digests of removed keys, for the edges to drop after the commit."""
+    """Digests of removed keys, which the edges must drop after the commit."""
 
     @property
     def http_status(self) -> int:
@@ -50,7 +50,7 @@ class Outcome:
 
 
 def ignored(reason: str) -> Outcome:
-    """Return the outcome of a delivery that leads to nothing."""
+    """Return the outcome of a delivery that is ignored."""
     return Outcome("ignored", reason=reason)
 
 

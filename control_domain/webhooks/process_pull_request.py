@@ -57,7 +57,7 @@ async def process_pull_request(
         )
     ref = pull.ref if pull.is_fork else pull.branch
     if ref is None:
-        return ignored("It comes from a fork, of which this host keeps no branch in the repository.")
+        return ignored("It comes from a fork, and this host does not keep a branch of it in the repository.")
     if is_skipped(triggers, pull.message):
         return Outcome("skipped", reason=f"The head commit has {triggers.skip}.")
     source = await find_trigger_environment(session, target.project, triggers.pull_requests.from_)
@@ -80,7 +80,7 @@ async def _deploy(
 ) -> Outcome:
     existing = await _find_deployment_of(session, deploy_target.environment, pull.revision)
     if existing is not None:
-        return Outcome("preview_updated", existing.id, reason="This commit is there already.")
+        return Outcome("preview_updated", existing.id, reason="This commit is deployed already.")
     sender = "" if pull.sender is None else f" by {pull.sender}"
     request = DeploymentRequest(
         "pull_request",
@@ -146,7 +146,7 @@ async def _close(
             removed = await close_requested_preview(session, caller, deploy_target, actor, now)
     except (StillStarting, ForbiddenTransition):
         await _close_later(session, environment, actor, now)
-        reason = "A deployment of it is being started; it is removed behind that."
+        reason = "A deployment of it is being started; the preview is removed after that."
         return Outcome("preview_closed", reason=reason, is_accepted=True)
     except NotFound:
         return ignored("Its preview was removed already.")

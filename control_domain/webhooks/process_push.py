@@ -89,7 +89,7 @@ async def _process_change(
     )
     active = await _find_active(session, deploy_target.environment, request)
     if active is not None:
-        return Outcome("queued", active.id, reason="A deployment brings this commit.", is_accepted=True)
+        return Outcome("queued", active.id, reason="A deployment of this commit is active.", is_accepted=True)
     try:
         deployment = await queue_push(session, deploy_target, request, actor, now)
     except DeployRunning:
@@ -104,7 +104,7 @@ async def _find_active(
     """Return the active deployment if it is of the same push and certain to build its commit.
 
     A host sends a push twice if both the repository and the host's application have a webhook. A waiting push keeps
-    waiting, as it may be newer.
+    waiting, because it may be newer.
     """
     is_unresolved = Deployment.revision.is_(None) & (Deployment.status == DeploymentStatus.QUEUED)
     query = select(Deployment).where(

@@ -78,7 +78,8 @@ async def process_delivery(
         target = await find_target(session, delivery.repository_id)
         reason = await match_repository(session, target.repository, event.repository)
         if reason is not None:
-            # Not final: the host may send it again after an operator has set the host's ID of the repository.
+            # The outcome is not final: the host may send the delivery again after an operator has set the repository's
+            # host ID.
             return Outcome("ignored", reason=reason, is_final=False)
         return await _process_event(session, target, event, keys, actor, now, caller)
     targets = await find_installed_targets(session, event.installation, event.repository)

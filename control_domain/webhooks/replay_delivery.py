@@ -36,8 +36,8 @@ async def replay(
     actor: Actor,
     now: datetime,
 ) -> Replay:
-    """Process the delivery again for the caller, of whose account its repository is. The replay does not count for
-    duplicates.
+    """Process the delivery again for the caller, whose account has its repository. The replay does not count when
+    duplicates are detected.
 
     Raises `Conflict` if its body is no longer stored, or if it cannot be processed now, and `DeployNotAllowed` if it
     would remove a preview with a gate and the caller may not.
@@ -45,8 +45,8 @@ async def replay(
     body = read_body(original)
     if body is None:
         raise Conflict(
-            f"The body of delivery {original.id} was removed to make room for newer deliveries of the webhook, of "
-            "which 64 MiB are kept. Let the Git host deliver it again."
+            f"The body of delivery {original.id} was removed to make room for newer deliveries of the "
+            "webhook, which keeps 64 MiB. Let the Git host deliver it again."
         )
     delivery = Delivery(
         original.repository_id,

@@ -54,8 +54,8 @@ async def store_new_name(session: AsyncSession, repository: Repository, hosted: 
     repository.full_name = list_possible_names(hosted, is_https=repository.url.startswith("https://"))[0]
     await session.flush()
     logger.warning(
-        "repository %d is called %s at its host now: connect it by that address, because whoever takes its old name "
-        "is deployed from %s",
+        "repository %d is called %s at its host now: connect it by that address, because a "
+        "repository that takes its old name is deployed from %s",
         repository.id,
         hosted.full_name,
         repository.url,
@@ -72,8 +72,8 @@ def has_connected_name(repository: Repository, hosted: HostedRepository) -> bool
 
 def list_possible_names(hosted: HostedRepository, *, is_https: bool) -> list[str]:
     """Return the names that a URL of this repository may have, in lower case, the likeliest first."""
-    # A GitLab below a path has that path before the name, in HTTPS URLs only. There the page URL decides: on a host
-    # below /git the URL of `acme/shop` ends like the name of `git/acme/shop`.
+    # A GitLab below a path has that path before the name, in HTTPS URLs only. In that case the page URL decides: on a
+    # host below /git the URL of `acme/shop` ends like the name of `git/acme/shop`.
     if is_https and hosted.address is not None:
         page = parse_full_name(f"https://{hosted.address.partition('://')[2]}")
         if page is not None:
@@ -109,14 +109,15 @@ def explain_mismatch(repository: Repository, hosted: HostedRepository) -> str:
 def _explain_new_id(repository: Repository, hosted: HostedRepository) -> str:
     return (
         f"It is about {_describe(hosted)}, which has the name of {repository.url} but another ID than "
-        f"{repository.host_id}: the repository was removed and made anew, or another one has its name now. To deploy "
+        f"{repository.host_id}: the repository was removed and created again, or another one has its "
+        "name now. To deploy "
         f"from the new one, {_advise(repository, hosted)}"
     )
 
 
 def _advise(repository: Repository, hosted: HostedRepository) -> str:
     if hosted.id is None:
-        return "connect the repository again by its present address."
+        return "connect the repository again with its present address."
     return f"set the host ID of repository {repository.id} to {hosted.id}, and deliver it again."
 
 

@@ -70,7 +70,7 @@ def unknown_repository_error() -> NotFound:
 async def find_installed_targets(
     session: AsyncSession, installation: int | None, hosted: HostedRepository
 ) -> Sequence[Target]:
-    """Return the connected repositories that are `hosted`, which the installation may access, also if it was renamed.
+    """Return the connected repositories that match `hosted`, also after a rename, if the installation may access it.
     Raises `NotFound` if there is none."""
     installed = await find_installed_repository(session, installation, hosted)
     if installed is None:
@@ -131,10 +131,10 @@ async def find_triggers(session: AsyncSession, project: Project) -> Triggers:
         try:
             return from_json(msgspec.json.decode(stored)).triggers
         except KeyError:
-            # A release of a version that did not store triggers.
+            # An earlier version of Pharos did not store triggers with the release.
             pass
     raise RepositoryNotReady(
-        "Nothing says yet which branch is deployed where: deploy once by hand, so that the pharos.yaml of the "
+        "The branches to deploy are not known yet: deploy once by hand, so that the pharos.yaml of the "
         "repository is known, or set a workflow document."
     )
 
@@ -144,8 +144,8 @@ async def find_trigger_environment(
 ) -> DeployTarget:
     """Return the environment that a trigger names, locked against changes until the end of the transaction.
 
-    `to_deploy`: also lock out deployments of other pushes until then. Raises `RepositoryNotReady` if the project has no
-    environment of that slug.
+    `to_deploy`: also lock out deployments of other pushes until then. Raises `RepositoryNotReady` if the project has
+    no environment with this slug.
     """
     query = select(Environment).where(Environment.project_id == project.id, Environment.slug == slug)
     # Lock the environment before the rows that refer to it, and with the final lock strength: on Postgres a
@@ -161,14 +161,14 @@ async def find_trigger_environment(
 
 @contextmanager
 def raising_not_ready(environment: Environment) -> Iterator[None]:
-    """Raise `RepositoryNotReady` in place of errors that say that the environment accepts no deploys now."""
+    """Convert errors for an environment that accepts no deploys now to `RepositoryNotReady`."""
     slug = environment.slug
     try:
         yield
     except (EnvironmentLocked, OutsideWindow, EnvironmentNotReady) as error:
         raise RepositoryNotReady(f"{slug}: {error.detail}") from error
     except NotFound as error:
-        # Not an error of the delivery: its other environments can be deployed.
+        # This is not an error of the delivery: its other environments can be deployed.
         raise RepositoryNotReady(f"{slug}: the environment was removed meanwhile.") from error
 
 

@@ -77,7 +77,7 @@ async def drop_waiting_pushes_of_branch(session: AsyncSession, repository_id: in
 
 
 async def find_due_pushes(session: AsyncSession) -> Sequence[int]:
-    """Return the IDs of the pushes whose environment has no active deployment, the oldest first."""
+    """Return the IDs of the waiting pushes whose environment has no active deployment, the oldest first."""
     # Account scope: the worker polls the pushes of every account.
     active = exists().where(
         Deployment.environment_id == WaitingPush.environment_id, Deployment.status.in_(ACTIVE_STATUSES)
@@ -169,7 +169,7 @@ async def cancel_superseded(session: AsyncSession, newest: Deployment, now: date
     # Lock in order of IDs: two concurrent pushes could deadlock.
     for deployment in (await session.execute(older.order_by(Deployment.id).with_for_update())).scalars():
         await transition_deployment(session, deployment, DeploymentStatus.CANCELED, now)
-        add_log_line(session, deployment.id, f"Canceled: deployment {newest.id} is of a newer push.", now)
+        add_log_line(session, deployment.id, f"Canceled: deployment {newest.id} is for a newer push.", now)
 
 
 async def _claim_push(session: AsyncSession, waiting: WaitingPush) -> bool:

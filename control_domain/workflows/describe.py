@@ -21,19 +21,20 @@ class ProjectWorkflow(TypedDict):
     """The newest version of a project's workflow."""
 
     version: Annotated[int, Meta(description="From 1 in each project.")]
-    text: Annotated[str, Meta(description="The YAML as it was set.")]
+    text: Annotated[str, Meta(description="The YAML text as it was set.")]
     document: Annotated[
         Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/WorkflowDocument"})]
         | None,
-        Meta(description="The text as it is understood. Null with a `fault`."),
+        Meta(description="The document that Pharos read from the text. Null with a `fault`."),
     ]
     fault: Annotated[
         str | None,
         Meta(
-            description="Why this version of Pharos would not accept the text, if the rules became stricter."
+            description="Why this version of Pharos would not accept the text, for example because "
+            "rules became stricter. Otherwise null."
         ),
     ]
-    set_by: Annotated[PersonSummary | None, Meta(description="Null: an operator.")]
+    set_by: Annotated[PersonSummary | None, Meta(description="Null for an operator.")]
     set_at: str
 
 

@@ -18,7 +18,7 @@ Close = Literal["destroy", "keep"]
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Health check: a GET of `path` has to succeed within `timeout_seconds`."""
+    """Health check: a GET request of `path` must succeed within `timeout_seconds`."""
 
     path: str
     timeout_seconds: int = HEALTH_SECONDS
@@ -64,7 +64,7 @@ class Triggers:
 @dataclass(frozen=True, slots=True)
 class WorkflowDocument:
     """A workflow document, with defaults for omitted keys. `processes`: by name, in the order of the text; `retain`:
-    how many succeeded releases an environment keeps."""
+    the number of succeeded releases that an environment keeps."""
 
     build: Steps
     release: Steps

@@ -35,7 +35,7 @@ LONGEST_SKIP = 100
 WEB = "web"
 _KEYS = ("version", "build", "release", "processes", "triggers", "retain")
 _PROCESS_NAME = re.compile("[a-z][a-z0-9-]{0,29}")
-# As allowed in the first line of an HTTP request.
+# Characters that are allowed in the first line of an HTTP request.
 _PATH = re.compile(r"/[!-\"$-~]*")
 
 
@@ -91,21 +91,21 @@ def _read_processes(field: Field | None) -> Mapping[str, Process]:
     if field is None or members is None:
         return {}
     if not 1 <= len(members) <= MOST_PROCESSES:
-        field.refuse(f"has {len(members):,} processes: 1 to {MOST_PROCESSES} are taken")
+        field.refuse(f"has {len(members):,} processes: 1 to {MOST_PROCESSES} are allowed")
         return {}
     return {key: _read_process(key, member) for key, member in members.items()}
 
 
 def _read_process(key: str, field: Field) -> Process:
     if _PROCESS_NAME.fullmatch(key) is None:
-        field.refuse("a process is called by 1 to 30 of a-z, 0-9 and hyphens, a letter first")
+        field.refuse("the name of a process has 1 to 30 of a-z, 0-9 and hyphens, and begins with a letter")
     members = field.known_members(("command", "replicas", "health"), needed=("command",)) or {}
     command = members["command"].text(LONGEST_COMMAND, allowed="\t") if "command" in members else None
     replicas, health = members.get("replicas"), members.get("health")
     if key == WEB and replicas is not None:
-        replicas.refuse("how many of web run is said by the environment: leave it out")
+        replicas.refuse("the environment sets the number of replicas of web: remove this key")
     if key != WEB and health is not None:
-        health.refuse("only web has one, because only web is asked: leave it out")
+        health.refuse("only web can have a health check, because only web serves requests: remove this key")
     return Process(
         name=key,
         command=command or "",
@@ -118,7 +118,7 @@ def _read_health(field: Field) -> Health:
     members = field.known_members(("path", "timeout_seconds"), needed=("path",)) or {}
     path = members["path"].text(MAX_PATH_LENGTH) if "path" in members else None
     if path is not None and _PATH.fullmatch(path) is None:
-        members["path"].refuse("must begin with / and be of ASCII characters, without blanks and #")
+        members["path"].refuse("must begin with / and contain only ASCII characters, without blanks and #")
     return Health(path or "/", _read_seconds(members, HEALTH_SECONDS, MOST_HEALTH_SECONDS))
 
 
@@ -137,7 +137,7 @@ def _read_triggers(field: Field | None) -> Triggers:
 
 def _read_push(branch: str, field: Field) -> str:
     if not is_ref(branch):
-        field.refuse(f"{quote(branch)} is no name of a branch that Git allows")
+        field.refuse(f"{quote(branch)} is not a branch name that Git allows")
     return field.slug() or ""
 
 

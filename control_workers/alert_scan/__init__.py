@@ -1,1 +1,1 @@
-"""The alert scan: evaluates conditions on rollups and present states, and writes what changed as alert events."""
+"""The alert scan: evaluates conditions on rollups and present states, and writes changes as alert events."""

@@ -12,23 +12,23 @@ from control_domain.database.statements import insert_if_absent
 from control_domain.tables.notifications import AlertClock
 
 SCAN = "alert scan"
-"""The clock that a scan keeps going; its row is the lease."""
+"""The name of the scan's clock, whose row is also the lease."""
 STORED = "stored exceptions"
-"""Up to when, by the column store's clock, stored exceptions are evaluated."""
+"""The name of the clock up to which stored exceptions are evaluated, by the column store's time."""
 
 
 class LeaseLost(Exception):
-    """Another control plane scans now."""
+    """Another control plane has taken the lease."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanClock:
-    """The clock at the begin of a scan."""
+    """The clock at the beginning of a scan."""
 
     through: datetime | None
-    """When the last scan was complete; None: there was none."""
+    """When the last scan was complete; None before the first scan."""
     blind_since: datetime | None
-    """Since when the column store could not be read; None: it could."""
+    """Since when the column store cannot be read; None if it can."""
 
 
 class ScanLease:
@@ -63,7 +63,7 @@ class ScanLease:
         return ScanClock(None if is_first else found.through, found.blind_since)
 
     async def advance(self, session: AsyncSession, now: datetime, blind_since: datetime | None) -> None:
-        """Set the clock, in the transaction that writes what the scan found. Raises `LeaseLost`."""
+        """Set the clock, in the transaction that writes the results of the scan. Raises `LeaseLost`."""
         advanced = await session.execute(
             update(AlertClock)
             .where(AlertClock.name == SCAN, AlertClock.holder == self._name)
@@ -81,7 +81,7 @@ class ScanLease:
 
 
 async def release_all(session: AsyncSession) -> None:
-    """End the lease, also one of another control plane."""
+    """End the lease, even if another control plane holds it."""
     await _release(session, AlertClock.name == SCAN)
 
 
@@ -95,7 +95,7 @@ async def _release(session: AsyncSession, condition: ColumnElement[bool]) -> Non
 
 
 async def read_through(session: AsyncSession, name: str) -> datetime | None:
-    """Return the time through which this input is evaluated; None: it never was."""
+    """Return the time through which this input is evaluated; None if it never was."""
     row = await session.get(AlertClock, name)
     return None if row is None else row.through
 

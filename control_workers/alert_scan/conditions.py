@@ -1,4 +1,4 @@
-"""Conditions of the alert scan, and what a source has read of them."""
+"""Conditions of the alert scan, and the readings of its sources."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,8 @@ from pipeline_contracts.alert_kinds import EventState
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose event it is: numbers of rows. Without a project and an environment: of the installation."""
+    """The account, project and environment of an event, as numbers of rows. Without project and environment, the event
+    is about the installation."""
 
     account_id: int
     project_id: int | None = None
@@ -41,22 +42,23 @@ class Observed:
     subject: str
     limits: Limits
     value: float | None
-    """None: not known, so the phase stays."""
+    """None if the value is unknown: the phase then stays."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What the message shows, besides the value and the limits."""
+    """Facts that the message shows in addition to the value and the limits."""
     keeps_state: bool = False
-    """True: the value is stored at each scan, for people who look at it; false: only while it is not `ok`."""
+    """True if the value is stored at each scan because people can read it; false if only while the phase is not
+    `ok`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a source has read."""
+    """The conditions and events that a source has read."""
 
     prefix: str
-    """All keys of its conditions begin with it."""
+    """The prefix of the keys of all its conditions."""
     observed: Sequence[Observed] | None
-    """All conditions of the source: one with a state that is missing no longer exists, and is resolved. None: they
-    could not be read, so all phases stay."""
+    """All conditions of the source. A condition that has a state but is missing here no longer exists, and is
+    resolved. None if the source could not be read: all phases then stay."""
     events: Sequence[Event] = ()
     """Events without a phase."""
 

@@ -20,31 +20,31 @@ from storage_backends.column_store.interface import ColumnStore
 
 PREFIX = "spike "
 LEAST = 20
-"""A spike has at least so many exceptions in the window."""
+"""The least number of exceptions of a spike in the window."""
 TIMES_USUAL = 5.0
 MAX_SPIKES = 50
-"""Spikes of an account at once."""
+"""Limit of concurrent spikes of one account."""
 _WINDOW_MINUTES = 10
 WINDOW = timedelta(minutes=_WINDOW_MINUTES)
 _AT_ONCE = 500
 
 
 class SpikeScan:
-    """Finds groups that are frequent now, of each account in turn."""
+    """Finds groups of exceptions that are frequent now, for each account in turn."""
 
     def __init__(self, sessions: Sessions, store: ColumnStore) -> None:
         self._sessions = sessions
         self._store = store
-        # The numbers of known groups, and the names of environments, are parts of a query.
+        # A query contains the numbers of known groups and the names of environments, so their number is limited.
         self._queries = SharedQuery("spikes of exceptions", most=2500, seconds=8.0)
 
     async def read(self, states: Mapping[str, Remembered], now: datetime) -> Reading:
-        """Return the groups that are frequent now, and those that were. Ignored groups are left out.
+        """Return the groups that are frequent now or were at the last scan. Ignored groups are left out.
 
-        A new group has no usual rate: it has a message of its own. Raises `StorageUnavailable` and `QueryRefused`.
+        A new group has no usual rate; other events report it. Raises `StorageUnavailable` and `QueryRefused`.
         """
         known = {key: state for key, state in states.items() if key.startswith(PREFIX)}
-        # In an environment with fewer ones, each known spike has recovered.
+        # In an environment with fewer exceptions, each known spike has recovered.
         busy = await busy_environments(self._store, now, _WINDOW_MINUTES, LEAST // 2)
         scopes = await read_scopes(self._sessions, set(busy))
         of_accounts, accounts = weigh(scopes, lambda name: scopes[name].account_id)
@@ -103,7 +103,7 @@ def _observe_all(
         observed[key] = found
     for key, state in known.items():
         if key not in seen:
-            # Not one exception in the window, if that could be read.
+            # The group has no exceptions in the window, if the window could be read.
             value = None if state.scope.environment_id in unread else 0.0
             limits = Limits(LEAST, LEAST / 2)
             observed[key] = Observed(key, state.scope, state.kind, state.subject, limits, value)

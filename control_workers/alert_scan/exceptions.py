@@ -1,4 +1,4 @@
-"""New groups of exceptions since the last scan, and what it found of resolved ones."""
+"""New groups of exceptions since the last scan, and regressions of resolved groups."""
 
 import logging
 from collections import Counter
@@ -29,17 +29,17 @@ from storage_backends.column_store.interface import ColumnStore, QueryRefused
 
 logger = logging.getLogger(__name__)
 
-# An insert has the time at which it began, and takes a moment.
+# Rows have the time at which their insert began, and become visible a moment later.
 _MARGIN = timedelta(seconds=10)
 _LOOK_BACK = timedelta(days=1)
 _LEAST_INTERVAL = timedelta(seconds=30)
 _MAX_FAILURES = 10
 MAX_NEW = 50
-"""Groups of an environment that have events of their own in one scan."""
+"""Limit of groups of an environment that get an event of their own in one scan."""
 MAX_OPEN = 1000
-"""Open incidents of new groups of an environment. More are only counted, once an hour."""
+"""Limit of open incidents about new groups of an environment. Further groups are only counted, once an hour."""
 MAX_NEW_OF_ACCOUNT, MAX_OPEN_OF_ACCOUNT = 200, 5000
-"""The same for all environments of an account."""
+"""The same limit for all environments of an account."""
 _MAX_COUNTS = 20
 _COUNTED_EVERY = timedelta(hours=1)
 _AT_ONCE = 500
@@ -47,26 +47,26 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a scan has found, to be written together."""
+    """The results of a scan, which are written together."""
 
     events: Sequence[Event]
     through: datetime | None
-    """Through when exceptions are evaluated then; None: nothing was."""
+    """The time through which exceptions are then evaluated; None if nothing was evaluated."""
     regressions: Regressions | None = None
-    """None: no group was compared."""
+    """None if no group was compared."""
     more: Mapping[str, int] = field(default_factory=dict)
-    """Groups of environments that have no events of their own."""
+    """The number of groups of each environment that get no event of their own."""
     counted: Collection[str] = ()
-    """The environments with an event about the number of these groups."""
+    """The environments that get an event about the number of these groups."""
 
 
 class ExceptionScan:
-    """Finds what happened since the last scan, by the column store's clock."""
+    """Finds exceptions since the last scan, by the column store's clock."""
 
     def __init__(self, sessions: Sessions, store: ColumnStore) -> None:
         self._sessions = sessions
         self._store = store
-        # The names of environments and the numbers of groups are parts of a query.
+        # A query contains the names of environments and the numbers of groups, so their number is limited.
         self._queries = SharedQuery("new exceptions", most=2500, seconds=15.0)
         self._regressions = RegressionScan(sessions, store)
         self._counted: dict[str, datetime] = {}
@@ -74,13 +74,13 @@ class ExceptionScan:
         self._uncounted: Counter[str] = Counter()
         self._seen_at: datetime | None = None
         self._longest = _LOOK_BACK
-        """After a failure, less is read at once."""
+        """The interval that is read at once, which is shorter after a failure."""
         self._failures = 0
 
     async def read(self, through: datetime | None, store_now: datetime, now: datetime) -> Found:
-        """Return the events since `through`, the time of the last scan; None: there was none, and all that is stored is
-        old. `keep` must follow once the events are written."""
-        # At first nobody knows.
+        """Return the events since `through`, the time of the last scan. None stands for the first scan, to which all
+        stored exceptions are old. Call `keep` once the events are written."""
+        # Nothing is known before the first query.
         self._seen_at = self._seen_at or now
         until = store_now - _MARGIN
         if through is None or until <= through:
@@ -97,7 +97,7 @@ class ExceptionScan:
         return replace(found, through=until)
 
     def keep(self, found: Found, now: datetime) -> None:
-        """Remember what was found, once it is written."""
+        """Remember the results after they were written."""
         if found.regressions is not None:
             self._regressions.keep(found.regressions)
         self._uncounted.update(found.more)
@@ -107,15 +107,15 @@ class ExceptionScan:
             del self._uncounted[environment]
 
     def has_seen(self, since: datetime) -> bool:
-        """True unless no exception was stored since then."""
+        """Return True if an exception was stored since then."""
         return self._seen_at is None or self._seen_at >= since
 
     def _try_less(self, until: datetime, interval: timedelta) -> Found:
-        """Let the next scan begin where this one did, with half of the interval. What cannot be read for five minutes
-        is skipped: it must not hold back what follows."""
+        """Make the next scan begin at the same time with half of the interval. An interval that cannot be read for
+        five minutes is skipped, so that it does not hold back later exceptions."""
         self._failures += 1
         if self._failures > _MAX_FAILURES and interval <= _LEAST_INTERVAL:
-            logger.error("exceptions until %s are not evaluated: they cannot be read", until)
+            logger.error("exceptions until %s are not evaluated because they cannot be read", until)
             self._failures = 0
             return Found([], until)
         self._longest = max(_LEAST_INTERVAL, interval / 2)
@@ -146,7 +146,7 @@ class ExceptionScan:
             now,
         )
         if failed and failed == of_accounts.keys():
-            raise StorageUnavailable("those of no account can be read")
+            raise StorageUnavailable("the exceptions of no account can be read")
         found = await self._make_new_events(new, [*new, *known], scopes, now)
         regressions = await self._regressions.find(known, scopes, now)
         return replace(found, events=[*found.events, *regressions.events], regressions=regressions)
@@ -158,7 +158,7 @@ class ExceptionScan:
         of_environments: dict[str, list[SeenGroup]] = {}
         for each in new:
             of_environments.setdefault(each.environment, []).append(each)
-        # What was cut off is counted, although some of it may be known.
+        # Count the groups beyond the limit, although some of them may be known.
         cut = {each.environment: each.of_environment for each in seen}
         for each in seen:
             cut[each.environment] -= 1
@@ -184,7 +184,7 @@ class ExceptionScan:
         return Found(events, None, more={name: more for name, more in cut.items() if more}, counted=counted)
 
     async def _find_room(self, scopes: Collection[Scope]) -> "_Room":
-        """Return how many incidents may open: none is ever closed by the scan."""
+        """Return how many incidents may open. The scan never closes any."""
         accounts = sorted({scope.account_id for scope in scopes})
         room = _Room()
         async with self._sessions() as session:
@@ -206,14 +206,14 @@ class ExceptionScan:
 
 @dataclass(slots=True)
 class _Room:
-    """Open incidents of environments and accounts, by their numbers."""
+    """The number of open incidents by environment and by account."""
 
     opened: Counter[int] = field(default_factory=Counter)
     opened_of_accounts: Counter[int] = field(default_factory=Counter)
     taken: Counter[int] = field(default_factory=Counter)
 
     def take(self, scope: Scope, count: int) -> int:
-        """Return how many of these incidents of the environment may open now."""
+        """Return how many of these new incidents of the environment may open, and count them."""
         account = scope.account_id
         limits = (
             count,

@@ -1,7 +1,7 @@
-"""Times in which the alert scan was blind, and the one message about each.
+"""Times in which the alert scan could not evaluate anything, and the one message about each.
 
-The message is written a while after the outage: by then the heartbeat scan has reported the same outage, or never will.
-An outage that begins before that is the same one.
+The message is written some time after the outage: if the heartbeat scan reports the same outage, it has done so by
+then. An outage that begins before that belongs to the same one.
 """
 
 import json
@@ -17,9 +17,9 @@ from control_workers.alert_scan.conditions import Event, Scope
 from pipeline_contracts.times import from_epoch_ms, to_epoch_ms
 
 NOTE = "platform outage"
-"""The key under which an outage is noted that is not written yet."""
+"""The key of the note about an outage whose message is not written yet."""
 MAX_PAUSE = timedelta(minutes=3)
-"""Without a scan for longer, the platform was down."""
+"""If no scan ran for longer than this, the platform was down."""
 MAX_UNREADABLE = timedelta(minutes=2)
 _SETTLED = timedelta(seconds=60)
 _TOLERANCE_MS = 180_000
@@ -35,14 +35,14 @@ class Outage:
     begin: datetime
     end: datetime
     what: str
-    """`alert scan` if nobody scanned, or `column store` if that could not be read."""
+    """`alert scan` if no control plane scanned, `column store` if it could not be read."""
 
     def merge(self, earlier: "Outage | None") -> "Outage":
-        """Return one outage that includes an earlier one which has just ended."""
+        """Return one outage that includes an earlier outage which has just ended."""
         return self if earlier is None else replace(self, begin=min(self.begin, earlier.begin))
 
     def is_covered(self, from_ms: int, to_ms: int) -> bool:
-        """True if an outage that was reported is this one."""
+        """True if this reported outage is the same one."""
         return (
             from_ms <= to_epoch_ms(self.begin) + _TOLERANCE_MS
             and to_ms >= to_epoch_ms(self.end) - _TOLERANCE_MS
@@ -53,16 +53,16 @@ class Outage:
         return now - self.end >= _SETTLED
 
     def to_note(self) -> Mapping[str, int | str]:
-        """Return it as JSON to store."""
+        """Return the outage as JSON to store."""
         return {"from_ms": to_epoch_ms(self.begin), "to_ms": to_epoch_ms(self.end), "what": self.what}
 
     def to_event(self, operator: Scope, now: datetime) -> Event:
-        """Return the event that tells of it."""
+        """Return the event that reports the outage."""
         return Event(operator, _KIND, _SUBJECT, "info", self.to_note(), now)
 
 
 def read_outage(note: Mapping[str, int | str]) -> Outage | None:
-    """Return the outage of a stored note; None if there is none."""
+    """Return the outage of a stored note, or None."""
     if not note:
         return None
     begin, end = from_epoch_ms(int(note["from_ms"])), from_epoch_ms(int(note["to_ms"]))
@@ -72,15 +72,15 @@ def read_outage(note: Mapping[str, int | str]) -> Outage | None:
 def find_outage(
     through: datetime | None, blind_since: datetime | None, now: datetime, *, is_readable: bool
 ) -> tuple[Outage | None, datetime | None]:
-    """Return the outage that has ended now, and since when the column store cannot be read.
+    """Return the outage that has just ended, and since when the column store cannot be read.
 
-    `through`: when the last scan was complete; None: this is the first one.
+    `through`: when the last scan was complete; None for the first scan.
     """
     if through is None:
         return None, None if is_readable else now
     was_down = now - through > MAX_PAUSE
     if not is_readable:
-        # A pause before belongs to the outage.
+        # A pause before the outage belongs to it.
         return None, blind_since or (through if was_down else now)
     begin = blind_since or through
     if was_down:
@@ -91,7 +91,7 @@ def find_outage(
 
 
 async def is_reported(session: AsyncSession, operator: Scope, outage: Outage) -> bool:
-    """True if an event or an incident tells of this outage already."""
+    """True if an event or an incident has already reported this outage."""
     events = select(AlertEvent.facts).where(
         AlertEvent.kind == _KIND, AlertEvent.account_id == operator.account_id
     )

@@ -8,10 +8,10 @@ from typing import Literal
 
 Phase = Literal["ok", "pending", "firing"]
 Turn = Literal["firing", "resolved"]
-"""An event: the incident opens or ends."""
+"""The kind of an event: the incident opens or ends."""
 
 MAX_GAP = timedelta(seconds=120)
-"""Without an evaluation for longer, nobody knows how the value was meanwhile."""
+"""If the last evaluation is older than this, the value in between is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,27 +21,27 @@ class Limits:
     threshold: float
     recovery: float
     is_above: bool = True
-    """True: fires above the threshold; false: below it."""
+    """True to fire above the threshold, false to fire below it."""
     pending: timedelta = timedelta()
-    """For how long the value must be beyond the threshold."""
+    """How long the value must be beyond the threshold."""
 
     def is_beyond(self, value: float) -> bool:
         """True if the value is on the bad side of the threshold."""
         return value > self.threshold if self.is_above else value < self.threshold
 
     def is_recovered(self, value: float) -> bool:
-        """True if the value has reached the recovery value. A value beyond the threshold never has."""
+        """True if the value has reached the recovery value. A value beyond the threshold never has recovered."""
         reached = value <= self.recovery if self.is_above else value >= self.recovery
         return reached and not self.is_beyond(value)
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is known of a condition after an evaluation."""
+    """The state of a condition after an evaluation."""
 
     phase: Phase
     since: datetime
-    """When the phase began. That of `pending` moves by the times in which the value was not known."""
+    """When the phase began. The begin of `pending` moves by the time in which the value was unknown."""
     evaluated_at: datetime
     value: float | None = None
     """The last known value."""
@@ -53,10 +53,10 @@ def begin(now: datetime) -> State:
 
 
 def evaluate(state: State, limits: Limits, value: float | None, now: datetime) -> tuple[State, Turn | None]:
-    """Return the state after an evaluation, and the event that it makes.
+    """Return the state after an evaluation, and its event if there is one.
 
-    `value` is None if it is not known: a query failed, or there is no data. That keeps the phase, and so does a value
-    that is not finite: a sum of huge points.
+    `value` is None if it is unknown, because a query failed or there is no data. The phase then stays. It also stays
+    for a value that is not finite, such as a sum of huge points.
     """
     if value is not None and not isfinite(value):
         value = None

@@ -1,4 +1,4 @@
-"""Conditions of Pharos itself: the consumers' lag, dead letters, disks, and backups. They are events of the oldest
+"""Conditions of Pharos itself: the consumers' lag, dead letters, disks, and backups. Their events belong to the oldest
 account, which runs the installation."""
 
 import asyncio
@@ -42,38 +42,38 @@ _ANY = Limits(0.5, 0.5)
 _LAG_SECONDS = 120
 _DEAD_SECONDS = 3600
 _DEAD_TOPICS = [topics.dead_letter_topic(topic) for topic in topics.ALL_TOPICS]
-# The name of the database's file of the embedded log in the data folder.
+# The file of the embedded log in the data folder.
 _LOG_FILE = "event-log.sqlite"
-# An edge keeps its clock every ten seconds.
+# An edge writes its clock every ten seconds.
 _CLOCK_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the consumers of heartbeats and queues are, and the clocks of edges and of the heartbeat scan."""
+    """The progress of the consumers of heartbeats and queues, and the clocks of edges and of the heartbeat scan."""
 
     applied_ms: int | None
-    """The time through which all their records are applied; None: not known."""
+    """The time through which all their records are applied; None if unknown."""
     intake_ms: int | None
-    """When an edge last accepted requests; None: not known."""
+    """When an edge last accepted requests; None if unknown."""
     blind_to_ms: int
-    """The end of the last time in which an edge or the heartbeat scan did not run."""
+    """The end of the last pause of an edge or of the heartbeat scan."""
 
     def lag_seconds(self, now: datetime) -> float | None:
-        """Return how far behind the consumers are; None if it is not known."""
+        """Return the lag of the consumers in seconds; None if unknown."""
         if self.applied_ms is None:
             return None
         return max(0, to_epoch_ms(now) - self.applied_ms) / 1000
 
     def has_intake(self, now: datetime, since: datetime) -> bool:
-        """True if nothing tells that events may be missing since then."""
+        """True unless events since then may be missing."""
         if self.intake_ms is not None and self.intake_ms < to_epoch_ms(now) - _CLOCK_MS:
             return False
         return self.blind_to_ms < to_epoch_ms(since)
 
 
 async def read_progress(sessions: Sessions) -> Progress:
-    """Return the progress that consumers and edges note in the database."""
+    """Return the progress that consumers and edges store in the database."""
     names = [*topics.MONITOR_TOPICS, INTAKE_CLOCK, SCAN_CLOCK, BLIND_CLOCK]
     query = (
         select(MonitorProgress.topic, func.min(MonitorProgress.applied_through_ms))
@@ -97,7 +97,7 @@ class PlatformScan:
     """Reads the conditions of Pharos itself."""
 
     def __init__(self, store: ColumnStore, data_folder: Path | None) -> None:
-        """`data_folder`: that of the embedded platform; None: the engines are servers."""
+        """`data_folder`: the data folder of the embedded platform; None if the engines are servers."""
         self._store = store
         self._data_folder = data_folder
         self._dead_letters: int | None = None
@@ -106,9 +106,9 @@ class PlatformScan:
     async def read(
         self, operator: Scope, progress: Progress, now: datetime, *, is_readable: bool
     ) -> tuple[list[Reading], float | None]:
-        """Return the readings, and the lag in seconds; None if it is not known.
+        """Return the readings, and the lag in seconds, None if unknown.
 
-        `is_readable`: the column store can be read.
+        `is_readable`: True if the column store can be read.
         """
         receipts = await self._read_receipts() if is_readable else None
         lag = max(_known_lags(progress, receipts, now), default=None)
@@ -145,8 +145,8 @@ class PlatformScan:
             return None
 
     async def _count_dead_letters(self, receipts: ReceiptsLag | None, now: datetime) -> float | None:
-        """Return how many records became dead letters lately, as far as it can be known: those of telemetry, and of the
-        embedded log any."""
+        """Return the number of recent dead letters of telemetry, and at least 1 if the embedded log has recently got
+        dead letters of any kind. None if unknown."""
         of_telemetry = None if receipts is None else float(receipts.failed)
         if self._data_folder is None:
             return of_telemetry
@@ -194,7 +194,7 @@ def _observe_disk(operator: Scope, disk: DiskSpace) -> Observed:
 
 
 def _observe_backup(operator: Scope, attempt: Mapping[str, Any] | None) -> Observed:
-    """A failure of `pharos backup create` is seen by who runs it, and tells nothing about the schedule."""
+    """Observe scheduled backups only: the person who runs `pharos backup create` sees its failure."""
     error, source = (None, None) if attempt is None else (attempt.get("error"), attempt.get("source"))
     value = 0.0 if error is None else 1.0 if source == "schedule" else None
     facts = {} if error is None or attempt is None else {"error": error, "folder": attempt.get("folder")}

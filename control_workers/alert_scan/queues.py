@@ -1,7 +1,7 @@
-"""Conditions on queues, from their present state: thresholds, a built-in one on the wait, and workers that are lost.
+"""Conditions on queues, from their present state: thresholds, a built-in condition on the wait, and lost workers.
 
-A queue without a recent snapshot is not known. Times are compared with the time up to which reports are applied: a
-backlog of the pipeline makes nothing late.
+The state of a queue without a recent snapshot is unknown. Times are compared with the time up to which reports are
+applied, so a backlog of the pipeline does not raise incidents.
 """
 
 from collections import Counter
@@ -22,21 +22,22 @@ from control_workers.alert_scan.phases import Limits
 from control_workers.alert_scan.read_thresholds import ThresholdOf
 
 STALE_MS = 5 * 60_000
-"""An older snapshot says nothing about the present."""
+"""An older snapshot is not used."""
 DEFAULT_WAIT = Limits(600.0, 300.0)
-"""Of each queue without a threshold of the kind `queue.wait`, also a disabled one: ten minutes, recovered at five."""
+"""The limits for each queue without a `queue.wait` threshold (a disabled one counts): ten minutes, recovered at
+five."""
 WAIT_PREFIX = "wait "
 WORKER_PREFIX = "worker "
-# A worker that was lost longer ago was lost before the first scan, or was reported for long enough.
+# A worker that was lost earlier was lost before the first scan, or was reported for long enough.
 _LOST_LATELY_MS = 60 * 60_000
 _FORGOTTEN_MS = 24 * 60 * 60_000
 MAX_LOST = 20
 MAX_LOST_OF_ACCOUNT = 200
-"""Workers of a queue, and of an account, that are known as lost at once. Anybody with the key of a queue can report any
-number of workers."""
+"""Limits of the lost workers of a queue and of an account that are reported at the same time, because anybody with
+the key of a queue can report any number of workers."""
 _AT_ONCE = 500
 _KNOWN = Limits(0.5, 0.5)
-"""Of conditions that are either true (1) or false (0)."""
+"""The limits of conditions that are either true (1) or false (0)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +52,24 @@ class QueueNow:
     oldest_wait_seconds: int | None
 
     def value_of(self, kind: str, clock_ms: int) -> float | None:
-        """Return the value that a kind of threshold is about; None if it is not known."""
+        """Return the value for a kind of threshold; None if unknown."""
         if self.received_ms is None or self.received_ms < clock_ms - STALE_MS:
             return None
         if kind == "queue.size":
             return self.pending
-        # Without a job there is no oldest one.
+        # Without jobs there is no oldest job.
         return 0 if self.pending == 0 else self.oldest_wait_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """The queues that a scan is about, by environment and name."""
+    """The queues of a scan, by environment and name."""
 
     by_name: Mapping[tuple[int, str], QueueNow]
     clock_ms: int
 
     def value_for(self, threshold: ThresholdOf) -> float | None:
-        """Return the present value for a threshold; None if it is not known."""
+        """Return the present value for a threshold; None if unknown."""
         queue = self.by_name.get((threshold.row.environment_id, threshold.row.target))
         return None if queue is None else queue.value_of(threshold.row.kind, self.clock_ms)
 
@@ -76,7 +77,7 @@ class Queues:
 async def read_queues(
     session: AsyncSession, thresholds: Sequence[ThresholdOf], states: Mapping[str, Remembered], now: datetime
 ) -> Queues:
-    """Return the queues whose jobs wait for long, those with thresholds, and those with a state."""
+    """Return the queues whose jobs wait for a long time, the queues with thresholds, and the queues with a state."""
     clock_ms = await read_queue_clock(session, now)
     known = [int(key.removeprefix(WAIT_PREFIX)) for key in states if key.startswith(WAIT_PREFIX)]
     named = {each.row.environment_id for each in thresholds if each.row.kind.startswith("queue.")}
@@ -137,10 +138,11 @@ def observe_waits(queues: Queues, thresholds: Sequence[ThresholdOf]) -> Reading:
 async def read_lost_workers(
     session: AsyncSession, states: Mapping[str, Remembered], clock_ms: int, blind_to_ms: int
 ) -> Reading:
-    """Return the workers that were lost lately, and those that are known as lost: 20 of a queue and 200 of an account.
+    """Return the recently lost workers and the workers already known as lost, up to 20 of a queue and 200 of an
+    account.
 
-    A worker is lost if it has not stopped and reports no more, while its queue is still reported. Until `blind_to_ms`,
-    Pharos may have received no reports: for a while nobody knows whether a silent worker is lost.
+    A worker is lost if it no longer reports without having stopped, while its queue is still reported. Until
+    `blind_to_ms`, Pharos may have missed reports, so for some time after that a silent worker is not considered lost.
     """
     is_blind = blind_to_ms > clock_ms - LOST_MS
     known = {key: remembered for key, remembered in states.items() if key.startswith(WORKER_PREFIX)}
@@ -176,7 +178,7 @@ async def read_lost_workers(
 
 
 def _observe_worker(row: Row[Any], clock_ms: int, lost: int | None = None) -> Observed:
-    """`lost`: how many workers of the queue are lost."""
+    """`lost`: the number of lost workers of the queue."""
     key = f"{WORKER_PREFIX}{row.queue_id} {row.worker_id}"
     age_ms = clock_ms - row.received_ms
     is_lost = row.status != "stopped" and LOST_MS <= age_ms < _FORGOTTEN_MS
@@ -198,8 +200,8 @@ def _observe_worker(row: Row[Any], clock_ms: int, lost: int | None = None) -> Ob
 
 
 def _select_lost(clock_ms: int) -> Select[*tuple[Any, ...]]:
-    """Return the query for workers that were lost lately, those first that were lost first: of each queue and of each
-    account twice as many as may be known, so that as many remain besides the known ones."""
+    """Return the query for recently lost workers, the longest lost first: twice the limit for each queue and account,
+    so that enough remain after the known ones."""
     active = select(QueueWorker.queue_id).where(QueueWorker.received_ms > clock_ms - LOST_MS)
     reported = select(QueueState.queue_id).where(QueueState.received_ms > clock_ms - STALE_MS)
     of_queue, order = QueueWorker.queue_id, (QueueWorker.received_ms, QueueWorker.worker_id)
@@ -217,7 +219,7 @@ def _select_lost(clock_ms: int) -> Select[*tuple[Any, ...]]:
         )
         .subquery()
     )
-    # Of the queues of an account in turns.
+    # Take workers from the queues of an account in turns.
     turn = func.row_number().over(
         partition_by=lost.c.account_id, order_by=(lost.c.place, lost.c.received_ms, lost.c.queue_id)
     )

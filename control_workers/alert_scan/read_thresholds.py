@@ -23,7 +23,7 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class ThresholdOf:
-    """A threshold with the environment that it is about."""
+    """A threshold with its environment."""
 
     row: AlertThreshold
     environment: str
@@ -81,11 +81,11 @@ async def leave_out_changed(
     states: Mapping[str, Remembered],
     changes: Changes,
 ) -> None:
-    """Leave out the thresholds that somebody has changed since they were read: their incidents ended with that, and the
-    next scan evaluates the new ones. They stay locked until the end of the transaction.
+    """Leave out the thresholds that were changed since they were read: the change has ended their incidents, and the
+    next scan evaluates the new settings. The remaining ones stay locked until the end of the transaction.
     """
     read = {f"{PREFIX}{each.row.id}": each.row for each in thresholds}
-    # What only the scan writes needs no comparison.
+    # Columns that only the scan writes need no comparison.
     touched = sorted(key for key in {*changes.written, *changes.deleted} if key in read)
     for first in range(0, len(touched), _AT_ONCE):
         keys = touched[first : first + _AT_ONCE]
@@ -99,7 +99,7 @@ async def leave_out_changed(
 
 
 async def _find_unchanged(session: AsyncSession, rows: Sequence[AlertThreshold]) -> Collection[str]:
-    # A locked one is being changed: waiting for it could deadlock.
+    # A locked threshold is being changed. Waiting for it could deadlock.
     present = await session.scalars(
         select(AlertThreshold)
         .where(AlertThreshold.id.in_([row.id for row in rows]))

@@ -25,7 +25,7 @@ from storage_backends.column_store.interface import ColumnStore, QueryRefused
 logger = logging.getLogger(__name__)
 
 _MAX_ENVIRONMENTS = 5
-"""Environments of an account that are compared with releases in one scan: each takes a query."""
+"""Limit of environments of an account that are compared with releases in one scan, because each takes a query."""
 _MAX_WAITING = 1000
 _SECONDS, _SECONDS_OF_ENVIRONMENT = 8.0, 2.0
 _AT_ONCE = 500
@@ -38,17 +38,17 @@ Waiting = Mapping[str, Mapping[str, SeenGroup]]
 
 @dataclass(frozen=True, slots=True)
 class Regressions:
-    """What a scan has found, to be written together."""
+    """The results of a scan, which are written together."""
 
     events: Sequence[Event] = ()
     written: Resolved = field(default_factory=dict)
-    """All regressions whose events are written then."""
+    """All regressions whose events have been written after this scan."""
     waiting: Waiting = field(default_factory=dict)
-    """Resolved groups that were seen, and are not compared with releases yet."""
+    """Resolved groups that were seen but not yet compared with releases."""
 
 
 class RegressionScan:
-    """Compares resolved groups that were seen with releases: of each account some environments a scan."""
+    """Compares resolved groups that were seen again with releases, for some environments of each account per scan."""
 
     def __init__(self, sessions: Sessions, store: ColumnStore) -> None:
         self._sessions = sessions
@@ -57,14 +57,14 @@ class RegressionScan:
         self._waiting: Waiting = {}
 
     def keep(self, found: Regressions) -> None:
-        """Remember what was found, once it is written."""
+        """Remember the results after they were written."""
         self._written, self._waiting = found.written, found.waiting
 
     async def find(
         self, seen: Sequence[SeenGroup], scopes: Mapping[str, Scope], now: datetime
     ) -> Regressions:
-        """Return the regressions of these groups, and of those that have waited. A repeated event of a regression would
-        change nothing: it is left out."""
+        """Return the regressions of these groups and of the waiting groups. A regression that was reported before is
+        left out, because its event would change nothing."""
         waiting = {name: dict(groups) for name, groups in self._waiting.items()}
         for each in seen:
             waiting.setdefault(each.environment, {})[format_group(each.group)] = each
@@ -115,7 +115,7 @@ class RegressionScan:
                     except (StorageUnavailable, QueryRefused) as error:
                         logger.warning("regressions of an environment cannot be evaluated now: %s", error)
                 waiting[account] += len(groups)
-                # What does not wait is compared when it is seen again.
+                # Groups that do not wait are compared when they are seen again.
                 if waiting[account] <= _MAX_WAITING:
                     (later if is_later else failed)[environment] = groups
         return regressed, {**later, **failed}

@@ -24,7 +24,7 @@ async def running_alert_scan(
 ) -> AsyncIterator[None]:
     """Scan every `every` seconds until the context ends.
 
-    `is_alone`: no other control plane uses the database, so a lease is that of a process that was killed.
+    `is_alone`: no other control plane uses the database, so an existing lease belongs to a process that was killed.
     """
     stop = asyncio.Event()
     is_held = is_alone
@@ -53,6 +53,6 @@ async def running_alert_scan(
         stop.set()
         await asyncio.wait({task}, timeout=_SHUTDOWN_SECONDS)
         await end_task(task)
-        # Otherwise the next scan waits until the lease has ended.
+        # Otherwise the next scan would wait until the lease has ended.
         with contextlib.suppress(SQLAlchemyError):
             await scan.release()

@@ -45,25 +45,25 @@ from storage_backends.column_store.interface import ColumnStore, QueryRefused
 
 logger = logging.getLogger(__name__)
 
-# All queries of a scan together. The lease lasts longer.
+# Limit of all queries of a scan together. The lease lasts longer.
 _QUERY_SECONDS = 60.0
 _LEASE_SECONDS = 120.0
 _HOUR = timedelta(hours=1)
 _PAUSE = timedelta(seconds=75)
 _EVERY = {"traffic": timedelta(minutes=5), "vitals": _HOUR}
-"""What is not read at each scan."""
+"""Intervals of sources that are not read at each scan."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What the database knows at the begin of a scan."""
+    """The stored data at the beginning of a scan."""
 
     states: Mapping[str, Remembered]
     thresholds: Sequence[ThresholdOf]
     queues: Queues
     lost_workers: Reading
     through: datetime | None
-    """Up to when exceptions are evaluated."""
+    """The time up to which exceptions are evaluated."""
     sites: Sequence[SiteWithProject]
 
 
@@ -77,7 +77,7 @@ class AlertScan(Collector):
         data_folder: Path | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`data_folder`: that of the embedded platform; None: the engines are servers."""
+        """`data_folder`: the data folder of the embedded platform; None if the engines are servers."""
         self._sessions = sessions
         self._store = store
         self._clock = clock
@@ -94,10 +94,10 @@ class AlertScan(Collector):
         self._events: Counter[tuple[str, str]] = Counter()
 
     async def scan_once(self) -> bool:
-        """Evaluate all conditions. Return False if another control plane does.
+        """Evaluate all conditions. Return False if another control plane scans.
 
-        A source that cannot be read changes nothing. Raises the errors of an unreachable database: then nothing changed
-        at all.
+        Conditions of a source that cannot be read stay unchanged. Raises the errors of an unreachable database;
+        nothing is changed then.
         """
         began = time.monotonic()
         now = self._clock()
@@ -119,7 +119,7 @@ class AlertScan(Collector):
             await self._lease.release(session)
 
     async def release_all(self) -> None:
-        """End the lease, also one of another control plane."""
+        """End the lease, even if another control plane holds it."""
         async with self._sessions() as session, session.begin():
             await release_all(session)
 
@@ -131,7 +131,7 @@ class AlertScan(Collector):
         blind_to = self._find_blind_end(clock, progress, outage, now)
         stored = await self._read_database(now, blind_to)
         readings, lag = await self._platform.read(operator, progress, now, is_readable=is_readable)
-        # With a lag, what is stored says nothing about the present.
+        # If the consumers lag, stored data does not show the present.
         is_current = is_readable and (lag is None or lag <= LAG.threshold)
         readings += [observe_waits(stored.queues, stored.thresholds), stored.lost_workers]
         readings.append(
@@ -153,18 +153,18 @@ class AlertScan(Collector):
         for reading in readings:
             judge(reading, stored.states, now, changes)
         if await self._write(changes, stored, operator, outage, blind_since, found.through, now):
-            # Not before: what is not written is read again.
+            # Not earlier: results that were not written must be read again.
             self._exceptions.keep(found, now)
             self._done.update(dict.fromkeys(done, now))
 
     def _find_blind_end(
         self, clock: ScanClock, progress: Progress, outage: Outage | None, now: datetime
     ) -> datetime:
-        """Return the end of the last time in which Pharos may have received nothing."""
+        """Return the end of the last time in which Pharos may have missed data."""
         if outage is not None:
             self._blind_to = now
         known = max(self._blind_to, from_epoch_ms(progress.blind_to_ms))
-        # After a shorter pause, the edges note within seconds whether they paused too.
+        # After a shorter pause, the clocks of the edges show within seconds whether they paused too.
         usual = _PAUSE + timedelta(seconds=self._seconds)
         has_paused = clock.through is not None and now - clock.through > usual
         return now if has_paused else known
@@ -190,7 +190,7 @@ class AlertScan(Collector):
     async def _read_rates(
         self, stored: _Stored, now: datetime, *, knows_silence: bool
     ) -> tuple[list[Reading], list[str]]:
-        """Return the readings, and the names of those in `_EVERY` that were read."""
+        """Return the readings, and the names of the sources in `_EVERY` that were read."""
 
         async def traffic() -> Sequence[Reading]:
             return await self._sites.read_traffic(
@@ -205,7 +205,7 @@ class AlertScan(Collector):
 
         readings, done = [], []
         is_known = any(key.startswith(SPIKE_PREFIX) for key in stored.states)
-        # The time of storage is later than that of the exception.
+        # Exceptions are stored some time after they occurred.
         if is_known or self._exceptions.has_seen(now - 2 * WINDOW):
             readings += await _attempt(spikes, SPIKE_PREFIX)
         for name, read, prefixes in (
@@ -231,7 +231,7 @@ class AlertScan(Collector):
         through: datetime | None,
         now: datetime,
     ) -> bool:
-        """Return False if another control plane scans now: then nothing is written."""
+        """Return False and write nothing if another control plane scans now."""
         try:
             async with self._sessions() as session, session.begin():
                 await self._lease.advance(session, now, blind_since)
@@ -267,7 +267,7 @@ class AlertScan(Collector):
 
 
 async def _attempt(read: Callable[[], Awaitable[Sequence[Reading]]], *prefixes: str) -> list[Reading]:
-    """Return what was read, or that the conditions with these prefixes could not be read."""
+    """Return the readings, or failed readings for the conditions with these prefixes."""
     try:
         return [*await read()]
     except (StorageUnavailable, QueryRefused) as error:

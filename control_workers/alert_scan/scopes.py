@@ -1,4 +1,4 @@
-"""Environments of exceptions, and the facts of a group."""
+"""The scopes of environments, and the facts of a group of exceptions."""
 
 import random
 from collections.abc import Collection, Mapping, Sequence
@@ -16,11 +16,11 @@ _AT_ONCE = 5000
 
 
 MAX_ENVIRONMENTS = 1000
-"""Environments of an account whose exceptions are read by one scan: their names are parts of a query."""
+"""Limit of environments of an account that one scan reads, because a query contains their names."""
 
 
 def choose_some(environments: Collection[str]) -> Sequence[str]:
-    """Return at most `MAX_ENVIRONMENTS` of these, at random: each has its turn."""
+    """Return at most `MAX_ENVIRONMENTS` of these, chosen at random, so that all are read over time."""
     names = sorted(environments)
     return names if len(names) <= MAX_ENVIRONMENTS else random.sample(names, MAX_ENVIRONMENTS)
 

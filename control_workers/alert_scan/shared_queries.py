@@ -1,4 +1,4 @@
-"""One query for many accounts, such that the data of one account cannot keep the others from being evaluated."""
+"""Runs one query for many accounts, so that a problem with the data of one account does not affect the others."""
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -20,12 +20,12 @@ _ALONE_FOR = timedelta(hours=1)
 _MAX_ALONE = 2
 
 Query = Callable[[Sequence[int]], Awaitable[None]]
-"""Reads some accounts, and keeps what it found."""
+"""Reads some accounts and stores the results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """An account, and how much of a result it may be."""
+    """An account, and the largest part of a result that it may take."""
 
     account_id: int
     weight: int
@@ -34,22 +34,23 @@ class Weighed:
 class SharedQuery:
     """A query that reads many accounts at once.
 
-    If it fails, each of its accounts is read alone. An account that fails alone, while others do not, is read apart
-    from them for an hour: two such accounts a scan, in turns, with little time.
+    If the query fails, each of its accounts is read alone. If only some accounts fail alone, they are read separately
+    for an hour: two such accounts per scan, in turns, with a short time limit.
     """
 
     def __init__(self, name: str, most: int, seconds: float) -> None:
-        """`most`: the weight that is read at once. `seconds`: how long all queries of a scan may take."""
+        """`most`: the largest weight that is read at once. `seconds`: the time limit for all queries of a scan."""
         self._name = name
         self._most = most
         self._seconds = seconds
         self._alone: dict[int, datetime] = {}
-        """Until when accounts are read apart from the others, the next one first."""
+        """Until when some accounts are read separately, the next one to read first."""
         self._last: int = 0
-        """The last account that was read together with others: a scan without enough time goes on after it."""
+        """The last account that was read together with others. If a scan runs out of time, the next one continues
+        after it."""
 
     async def run(self, accounts: Collection[Weighed], query: Query, now: datetime) -> set[int]:
-        """Read these accounts; return those that could not be read: nothing is known of them."""
+        """Read these accounts. Return the accounts that could not be read, of which nothing is known."""
         weights = {each.account_id: each.weight for each in accounts}
         self._alone = {account: until for account, until in self._alone.items() if until > now}
         end = monotonic() + self._seconds
@@ -96,7 +97,7 @@ class SharedQuery:
         apart = [account for account in self._alone if account in accounts]
         failed = set(apart[_MAX_ALONE:])
         for account in apart[:_MAX_ALONE]:
-            # To the end of the row.
+            # Move it to the end of the row.
             self._alone[account] = self._alone.pop(account)
             if not await self._try([account], query, min(_ALONE_SECONDS, end - monotonic())):
                 failed.add(account)

@@ -1,7 +1,7 @@
-"""Sites with far more visitors than usual, without any, or with a Web Vital that is poor.
+"""Conditions on sites: far more visitors than usual, no visitors, or a poor Web Vital.
 
-What is usual comes from the daily rollups. The store keeps the number of events of each site and day: events are read
-only of sites that may have changed by it.
+Usual values come from the daily rollups. The store also counts the events of each site and day. Events themselves are
+read only for sites whose state may have changed according to these counts.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -23,16 +23,16 @@ from control_workers.alert_scan.phases import Limits
 from control_workers.alert_scan.shared_queries import SharedQuery, weigh
 from storage_backends.column_store.interface import ColumnStore
 
-# Sites that are read at once.
+# Number of sites that are read at once.
 _MOST = 5000
 SPIKE_PREFIX = "site spike "
 SILENCE_PREFIX = "site silence "
 VITAL_PREFIX = "site vital "
 LEAST_VISITORS = 50
-"""A spike has at least so many visitors in ten minutes."""
+"""The least number of visitors of a spike in ten minutes."""
 TIMES_USUAL = 5.0
 LEAST_VISITS = 5
-"""Silence is unusual if at least so many visits began in the same hour of each of the last seven days."""
+"""Silence is unusual if at least this many visits began in the same hour on each of the last seven days."""
 _SILENT = Limits(0.5, 0.5, is_above=False)
 LEAST_MEASUREMENTS = 50
 VITALS: Mapping[str, Limits] = {
@@ -40,7 +40,8 @@ VITALS: Mapping[str, Limits] = {
     "INP": Limits(500.0, 450.0),
     "CLS": Limits(0.25, 0.225),
 }
-"""What web.dev calls poor, for the 75th percentile; milliseconds, and CLS without a unit. Recovered at nine tenths."""
+"""The values that web.dev calls poor for the 75th percentile, in milliseconds (CLS has no unit). Recovered at nine
+tenths."""
 _UNITS = {"LCP": "ms", "INP": "ms"}
 
 
@@ -67,7 +68,7 @@ class SiteScan:
         Raises `StorageUnavailable` and `QueryRefused`.
         """
         today = now.date()
-        # A day more: the same hour of the first day may lie on two days in UTC.
+        # Read one more day, because the same hour of the first day may lie on two days in UTC.
         days = [today - timedelta(days=ago) for ago in range(1, USUAL_DAYS + 2)]
         events = await events_of_days(self._store, days[-1])
         busy, regular = set(), set()
@@ -83,7 +84,7 @@ class SiteScan:
         quiet = {site for site in regular if recent[site].events == 0}
         usual = await self._read_usual(_choose(sites, many | quiet), now)
         for found in sites:
-            # Without events there are no rollups, and there was nothing to expect.
+            # Without events there are no rollups, and no visits were expected.
             had_events = any(events.get(found.site.id, {}).get(day, 0) for day in days)
             if not had_events and found.site.created_at <= now - timedelta(days=USUAL_DAYS):
                 usual.setdefault(found.site.id, _NOTHING)
@@ -102,7 +103,7 @@ class SiteScan:
     async def _read_recent(
         self, sites: Sequence[SiteWithProject], now: datetime
     ) -> Mapping[int, RecentVisitors]:
-        """Return what is known of each of these sites."""
+        """Return the recent figures of each of these sites."""
         found: dict[int, RecentVisitors] = {}
         of_accounts, weighed = weigh(sites, _account_of)
 
@@ -128,7 +129,7 @@ class SiteScan:
     async def read_vitals(
         self, sites: Sequence[SiteWithProject], states: Mapping[str, Remembered], now: datetime
     ) -> Reading:
-        """Return the Web Vitals with enough measurements, and those that are known. Raises `StorageUnavailable` and
+        """Return the Web Vitals with enough measurements, and those that have a state. Raises `StorageUnavailable` and
         `QueryRefused`."""
         counts = await events_of_days(self._store, now.date() - timedelta(days=1))
         events = {
@@ -150,7 +151,7 @@ class SiteScan:
 
 
 _UNKNOWN = RecentVisitors(-1, -1)
-"""Of a site that could not be read."""
+"""The figures of a site that could not be read."""
 _NOTHING = UsualVisitors([0] * USUAL_DAYS, 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Reads and writes what the alert scan remembers, and the events, in one transaction."""
+"""Reads and writes the states of the alert scan, and writes its events, in one transaction."""
 
 import json
 from collections.abc import Mapping
@@ -82,13 +82,13 @@ def _record(session: AsyncSession, event: Event) -> None:
 
 
 async def read_note(session: AsyncSession, key: str) -> dict[str, int | str]:
-    """Return what was noted under this key; empty if nothing was."""
+    """Return the note under this key; empty if there is none."""
     row = await session.get(AlertState, key)
     return {} if row is None else json.loads(row.details)
 
 
 async def write_note(session: AsyncSession, key: str, note: Mapping[str, int | str], now: datetime) -> None:
-    """Replace what is noted under a key; an empty note deletes the row."""
+    """Replace the note under a key; an empty note deletes the row."""
     await session.execute(delete(AlertState).where(AlertState.key == key))
     if note:
         session.add(

@@ -12,12 +12,12 @@ from control_workers.alert_scan.shared_queries import SharedQuery, weigh
 from storage_backends.column_store.interface import ColumnStore
 
 _OF_SERVICES = ("service.error_rate", "service.latency")
-# The result has up to 120 rows of a metric, and the names of targets are parts of a query.
+# The result has up to 120 rows for each metric, and the query contains the names of targets.
 _MOST = 300
 _SECONDS = 12.0
 _LEAST_SEEN = timedelta(minutes=2)
-"""After a time in which nothing was received, averages and rates are those of so much of the window. Sums are less than
-they were until the whole window is after it."""
+"""After a time in which nothing was received, averages and rates count as known once this long has passed. Sums would
+be too small until the length of the whole window has passed."""
 
 
 class ThresholdScan:
@@ -39,9 +39,9 @@ class ThresholdScan:
     ) -> Reading:
         """Return all enabled thresholds with their values.
 
-        `is_current` is false while the column store cannot be read, or lags: no value from it is known then. Nor are
-        those of an account that could not be read, and those of a window in which Pharos received nothing: until
-        `blind_to`. A threshold on a queue that does not exist is left out.
+        `is_current` is false while the column store cannot be read or lags: its values are unknown then. Values of an
+        account that could not be read are unknown too, and so are values of a window in which Pharos received nothing,
+        until `blind_to`. A threshold on a queue that does not exist is left out.
         """
         enabled = [each for each in thresholds if each.row.enabled and _has_target(each, queues)]
         figures = await self._read_requests(enabled, now) if is_current else {}

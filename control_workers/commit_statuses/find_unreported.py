@@ -40,14 +40,14 @@ class Unreported:
     kind: str
     """The kind of the repository, which selects the host."""
     reported: str | None
-    """The state that was reported last."""
+    """The last reported state."""
     has_context: bool
     """True if the context of its status is stored: the host has received a status under it, or may have."""
     status: CommitStatus
 
 
 async def find_unreported(session: AsyncSession, kinds: Collection[str], now: datetime) -> list[Unreported]:
-    """Return what is due for repositories of these kinds, the oldest deployments first, at most 20.
+    """Return up to 20 statuses that are due for repositories of these kinds, the oldest deployments first.
 
     If the start of a deployment was reported, its end is due. If nothing was reported, nothing is due after a day: a
     token that is set later does not cause reports of old deployments.
@@ -121,7 +121,7 @@ def _make_unreported(
         repository=full_name,
         revision=deployment.revision,
         state=state,
-        # The stored context, even if a slug changed since: the end must replace the start on the host.
+        # Use the stored context, even if a slug has changed since then: the end must replace the start on the host.
         context=deployment.reported_context or f"pharos/{project}/{environment}",
         description=f"Deployment {deployment.id} {outcome}.",
         target_url=address if state == "success" else None,

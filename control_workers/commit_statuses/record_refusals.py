@@ -18,7 +18,7 @@ _ERROR_LENGTH = 500
 
 async def record_refusal(session: AsyncSession, unreported: Unreported, error: str, now: datetime) -> None:
     """Record that the host refused the commit status of a deployment for good, unless its repository was disconnected
-    meanwhile: nothing would end the incident."""
+    meanwhile, because nothing would end the incident then."""
     owner = await _find_owner(session, unreported)
     if owner is None:
         return
@@ -88,7 +88,7 @@ async def _find_owner(session: AsyncSession, unreported: Unreported) -> tuple[in
 
 
 def _subject(project_id: int, unreported: Unreported) -> str:
-    # The repository may be connected to other projects later, whose people have not heard of it.
+    # The repository may be connected to another project later, whose people must not get this event.
     return f"{project_id} {unreported.kind} {unreported.status.repository}"
 
 

@@ -25,7 +25,7 @@ _MIN_PAUSE, _MAX_PAUSE = 2.0, 300.0
 _MAX_RETRY_AFTER = 3600.0
 
 Hosts = Mapping[str, CommitStatusClient]
-"""Keyed by the kind of their repositories."""
+"""The hosts by the kind of their repositories."""
 Reported = State | Literal["refused"]
 
 
@@ -36,8 +36,8 @@ async def store_reported(
     now: datetime,
     refusal: str | None = None,
 ) -> None:
-    """Store what was reported last, unless another control plane has reported since, and that the host refuses commit
-    statuses (`refusal` says why), or accepts them again.
+    """Store the last reported state, unless another control plane has reported since then. Record if the host refuses
+    commit statuses (`refusal` has the reason) or accepts them again.
 
     `pending` is always stored: a slow `pending` may have reached the host after the end that another control plane
     reported, and storing it makes the end due again.
@@ -59,8 +59,8 @@ async def store_reported(
 
 
 async def store_context(sessions: Sessions, unreported: Unreported) -> None:
-    """Store the name of the status before the first report of a deployment to the host: the answer may be lost, and the
-    environment removed before the next attempt."""
+    """Store the name of the status before the first report of a deployment to the host: the response may be lost, and
+    the environment may be removed before the next attempt."""
     async with sessions() as session, session.begin():
         await session.execute(
             update(Deployment)
@@ -81,7 +81,7 @@ class _Backoff:
         return self.until is not None and now < self.until
 
     def extend(self, retry_after: float | None, now: datetime) -> None:
-        # At most 20 doublings: those of days would overflow a float.
+        # At most 20 doublings: after days of failures a float would overflow.
         pause = min(_MIN_PAUSE * 2.0 ** min(self.failures, 20), _MAX_PAUSE)
         seconds = max(pause, min(retry_after or 0.0, _MAX_RETRY_AFTER))
         self.failures += 1
@@ -101,7 +101,7 @@ class Reporter:
         self._failed_attempts: dict[int, int] = {}
 
     async def report(self, stop: asyncio.Event) -> None:
-        """Send what is due now, until `stop` is set. Raises the errors of the database."""
+        """Send the statuses that are due now, until `stop` is set. Raises the errors of the database."""
         kinds = [kind for kind in self._hosts if not self._is_backing_off(kind)]
         if not kinds:
             return

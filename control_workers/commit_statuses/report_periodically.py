@@ -38,7 +38,7 @@ async def report_periodically(
 
 @asynccontextmanager
 async def running_status_reports(sessions: Sessions, settings: Settings) -> AsyncIterator[None]:
-    """Report to every Git host that the settings have a token for. Raises `BadSettings`."""
+    """Report to every Git host for which the settings have a token. Raises `BadSettings`."""
     async with AsyncExitStack() as stack:
         hosts = {
             kind: await stack.enter_async_context(client)

@@ -17,7 +17,7 @@ from operator_cli.messages import print_result
 def register_audit(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "audit",
-        help="show who changed what, when and from where",
+        help="show the audit log: changes with their author, time and origin",
         description="The newest entries of the account's audit log, newest first: changes through the API, by the "
         "installation itself, and by operators of its machine. Owners and admins may read it.",
     )
@@ -26,7 +26,7 @@ def register_audit(commands: "argparse._SubParsersAction[argparse.ArgumentParser
         "--person", metavar="PERSON", help="only changes by this person: e-mail address, name or ID"
     )
     complete(person, "person")
-    parser.add_argument("--action", metavar="ACTION", help="only changes of this kind: variables.update")
+    parser.add_argument("--action", metavar="ACTION", help="only changes with this action: variables.update")
     for flag, which in (("--since", "at this time or later"), ("--until", "before this time")):
         parser.add_argument(
             flag,
@@ -52,7 +52,7 @@ def _add_subject_arguments(parser: argparse.ArgumentParser) -> None:
     subject.add_argument(
         "--subject",
         metavar="TEXT",
-        help="only changes of this: `deployment 7`, or an ID alone: prj_…",
+        help="only changes of this subject: `deployment 7`, or an ID alone: prj_…",
     )
 
 
@@ -70,7 +70,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _format(api: Api, moment: datetime | timedelta | None) -> str | None:
-    """Return the time; an age counts by the clock of the installation, as entries have their times from it."""
+    """Return the time. An age is counted by the clock of the installation, from which entries have their times."""
     if isinstance(moment, timedelta):
         moment = api.read_clock() - moment
     return None if moment is None else moment.isoformat()

@@ -1,4 +1,4 @@
-"""Finds the person that an argument names."""
+"""Finds the person named by an argument."""
 
 from operator_cli.api.client import Api
 from operator_cli.api.names import Row, resolve_row

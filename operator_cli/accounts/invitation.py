@@ -27,7 +27,7 @@ def register_invitation(commands: "argparse._SubParsersAction[argparse.ArgumentP
 
 def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     if verb == "list":
-        parser.add_argument("--state", choices=_STATES, help="only those in this state")
+        parser.add_argument("--state", choices=_STATES, help="only invitations in this state")
     else:
         parser.add_argument(
             "invitation", metavar="INVITATION", help="ID as `list` shows it, or e-mail address"
@@ -48,7 +48,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _find_number(api: Api, name: str) -> str:
-    """Return the number of the pending invitation of an address; a number as it is. Raises `CommandFailed`."""
+    """Return the number of the pending invitation of an address, or the number itself. Raises `CommandFailed`."""
     if name.isdecimal():
         return name
     pending = api.get_all("invitations", query={"state": "pending"})

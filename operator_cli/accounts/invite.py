@@ -40,7 +40,7 @@ def _parse_project_role(text: str) -> tuple[str, str]:
     project, _, role = text.rpartition("=")
     if not project or role not in _PROJECT_ROLES:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no PROJECT=ROLE with one of the roles {', '.join(_PROJECT_ROLES)}"
+            f"{text!r} is not PROJECT=ROLE with one of the roles {', '.join(_PROJECT_ROLES)}"
         )
     return project, role
 
@@ -70,7 +70,7 @@ def _show(invitation: dict[str, Any], url: str) -> None:
     ]
     print(f"{invitation['email']} is invited until {until}, as {' and '.join(roles)}.")
     print("Pharos does not e-mail it: pass this on. It is shown once; anybody who has it can join.")
-    # `pharos`, however it is called here: the command is for another machine.
+    # Always print `pharos`, because the command is for another machine.
     print(f"  pharos login {url} --invitation --name 'YOUR NAME'")
     print("and the invitation, for which the command asks:")
     print(f"  {invitation['secret']}")

@@ -19,9 +19,9 @@ _VERBS: Final = {
 _DESCRIPTIONS: Final = {
     "invite": "Prints what the person needs to join with `pharos login URL --invitation`, once: Pharos sends no "
     "e-mail. Their first token has the scopes of your token.",
-    "set-role": "Only an owner makes somebody an owner, or changes the role of one.",
-    "remove": "Owners and admins remove others, only owners remove owners, and everybody may remove themselves. The "
-    "last owner stays.",
+    "set-role": "Only an owner can make somebody an owner, or change the role of an owner.",
+    "remove": "Owners and admins can remove others, only owners can remove owners, and everybody may "
+    "remove themselves. The last owner cannot be removed.",
 }
 
 

@@ -32,7 +32,7 @@ def show_people(arguments: argparse.Namespace, people: Sequence[dict[str, Any]])
 
 
 def show_invitations(arguments: argparse.Namespace, invitations: Sequence[dict[str, Any]]) -> None:
-    """Print invitations with what the invited people get."""
+    """Print invitations with the access that the invited people get."""
     state = arguments.state
     print_table(
         arguments,

@@ -20,10 +20,12 @@ _VERBS: Final = {
     "revoke": "revoke an API token, from its next request on",
 }
 _DESCRIPTIONS: Final = {
-    "list": "Yours; for owners and admins, those of everybody in the account. The newest first, without their secrets.",
-    "create": "It has no scope that the token of this command lacks, and does not outlive it. With --local, which only "
-    "an operator of the machine can use, it needs no other token and may be of anybody.",
-    "revoke": "One of yours; for owners and admins, of anybody in the account.",
+    "list": "Your tokens; for owners and admins, the tokens of everybody in the account. The newest "
+    "first, without their secrets.",
+    "create": "The new token has no scope that the token of this command lacks, and does not outlive "
+    "it. With --local, which only an operator of the machine can use, no other token is "
+    "needed and the token may be for anybody.",
+    "revoke": "One of your tokens; for owners and admins, a token of anybody in the account.",
 }
 
 
@@ -41,7 +43,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     match verb:
         case "list":
             person = parser.add_argument(
-                "--person", metavar="PERSON", help="only those of this person: e-mail address, name or ID"
+                "--person", metavar="PERSON", help="only tokens of this person: e-mail address, name or ID"
             )
             complete(person, "person")
         case "create":
@@ -81,7 +83,9 @@ def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
     local.add_argument(
         "--account", metavar="ACCOUNT", help="slug, number or ID; may be left out where there is only one"
     )
-    local.add_argument("--person", metavar="EMAIL", help="whose token it is (the only owner of the account)")
+    local.add_argument(
+        "--person", metavar="EMAIL", help="the person of the token (the only owner of the account)"
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ _MAX_DAYS: Final = 90
 def register_usage(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "usage",
-        help="show what the account has and stores",
+        help="show the number of objects and the stored data of the account",
         description="How many objects the account has, and how much telemetry and how many page views it has stored of "
         "each of the last days (UTC), by environment and by site.",
     )

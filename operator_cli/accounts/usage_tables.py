@@ -20,7 +20,7 @@ _BAR_WIDTH: Final = 12
 
 
 def show_usage(arguments: argparse.Namespace, usage: dict[str, Any]) -> None:
-    """Print the number of objects, what was stored by day, and by environment and site."""
+    """Print the number of objects, and the stored data by day, by environment and by site."""
     counts = ", ".join(f"{name} {count:,}" for name, count in usage["counts"].items())
     print(counts)
     days = usage["days"]

@@ -1,6 +1,6 @@
 """The client of the management API.
 
-A command opens it with its arguments, names what it works on, and prints the `data` of the answer:
+A command opens it with its arguments, resolves names to objects, and prints the `data` of the response:
 
     def _run(arguments: argparse.Namespace) -> int:
         api = open_api(arguments)                                        # operator_cli.api.client
@@ -9,6 +9,6 @@ A command opens it with its arguments, names what it works on, and prints the `d
         return print_result(arguments, deployments, _show)               # operator_cli.messages
 
 Every method takes the segments of the path below `/v1`, which it quotes. Failures are `CommandFailed` with a message
-for people; a refusal of the API is its subclass `ApiRefused`, with status, type and document for commands that handle
-one.
+for people; a refusal of the API is the subclass `ApiRefused`, with status, type and document for commands that handle
+refusals.
 """

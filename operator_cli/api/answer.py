@@ -1,4 +1,4 @@
-"""JSON objects of answers."""
+"""JSON objects in responses."""
 
 import json
 from typing import Any, NoReturn
@@ -7,11 +7,11 @@ from operator_cli.errors import CommandFailed
 
 
 class MissingMember(CommandFailed, LookupError):
-    """An answer lacks a member that this version reads."""
+    """A response lacks a member that this version reads."""
 
 
 class AnswerObject(dict[str, Any]):
-    """A JSON object of an answer. Reading a member that it does not have raises `MissingMember`."""
+    """A JSON object in a response. Reading a missing member raises `MissingMember`."""
 
     def __missing__(self, name: str) -> NoReturn:
         raise MissingMember(

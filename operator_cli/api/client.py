@@ -31,7 +31,7 @@ _RETRY_LATER: Final = frozenset({429, 503})
 # The server sends a comment every 15 s.
 _STREAM_SILENCE_SECONDS: Final = 45.0
 _MAX_RECONNECT_SECONDS: Final = 5.0
-# A repeated DELETE answers 404, and a repeated PATCH with an ETag 412: neither says whether the first one succeeded.
+# A repeated DELETE gets 404, and a repeated PATCH with an ETag 412, which do not show whether the first one succeeded.
 _REPEATABLE: Final = frozenset({"GET", "PUT", "POST"})
 
 
@@ -89,7 +89,7 @@ class Api:
         return rows
 
     def read_clock(self) -> datetime:
-        """Return the time of the installation; that of this machine if the answer has none."""
+        """Return the time of the installation, or of this machine if the response has none."""
         # Imported here: it is slow, and few commands need it.
         from email.utils import parsedate_to_datetime
 
@@ -99,29 +99,29 @@ class Api:
             return datetime.now(UTC)
 
     def list_once(self, *path: Segment) -> list[dict[str, Any]]:
-        """Return all rows of a list, which is read once for each client: to find names in it."""
+        """Return all rows of a list, to find names in it. Each client reads the list once."""
         if path not in self._lists:
             self._lists[path] = self.get_all(*path)
         return self._lists[path]
 
     def post(self, *path: Segment, body: Mapping[str, Any] | None = None) -> Any:
-        """Return the `data` of the answer to a POST. It takes effect once: with a token it is repeated after the
-        connection broke, and the installation knows the repetition by its key."""
+        """Return the `data` of the response to a POST. It takes effect once: with a token, the request is repeated
+        after the connection broke, and the installation recognizes the repetition by its idempotency key."""
         return self.request("POST", *path, body=body).data
 
     def put(self, *path: Segment, body: Mapping[str, Any] | None = None) -> Any:
-        """Return the `data` of the answer to a PUT."""
+        """Return the `data` of the response to a PUT."""
         return self.request("PUT", *path, body=body).data
 
     def patch(self, *path: Segment, body: Mapping[str, Any], etag: str | None = None) -> Any:
-        """Return the `data` of the answer to a PATCH. With the `etag` of an earlier response the object is changed
-        only if nobody else has changed it since."""
+        """Return the `data` of the response to a PATCH. With the `etag` of an earlier response, the object is changed
+        only if it has not changed since then."""
         return self.request("PATCH", *path, body=body, headers={"If-Match": etag} if etag else None).data
 
     def delete(
         self, *path: Segment, query: Query | None = None, body: Mapping[str, Any] | None = None
     ) -> Any:
-        """Return the `data` of the answer to a DELETE; None if it has no body."""
+        """Return the `data` of the response to a DELETE; None if it has no body."""
         return self.request("DELETE", *path, query=query, body=body).data
 
     def request(
@@ -155,9 +155,9 @@ class Api:
     ) -> Generator[Event]:
         """Yield the events of an event stream, across broken connections and restarts of the installation.
 
-        The stream ends when the server ends it after an event for which `ends_after` is true; without one it goes on
-        until the caller stops. Reports outages on standard error. Raises `CommandFailed` if the first connection
-        fails, or a later one is refused.
+        The stream ends when the server ends it after an event for which `ends_after` is true; without `ends_after` it
+        continues until the caller stops. Reports outages on standard error. Raises `CommandFailed` if the first
+        connection fails, or a later one is refused.
         """
         target = _make_target(path, query)
         notice, failures = OutageNotice(), 0
@@ -182,7 +182,8 @@ class Api:
                 if not (has_begun and is_transient):
                     raise
                 notice.report(error)
-            # After a stream that ended in order as well: with a server that ends each one this would be a busy loop.
+            # Also wait after a stream that ended normally: a server that ends every stream would otherwise cause a
+            # busy loop.
             failures += 1
             time.sleep(min(0.2 * 2**failures, _MAX_RECONNECT_SECONDS))
 
@@ -213,11 +214,11 @@ class Api:
             connection.close()
 
     def _send(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> Response:
-        """Send a request, once again if the connection broke and a repetition does no harm."""
-        # The installation keeps the answers to a POST by its key and token.
+        """Send a request. Repeat it once if the connection broke and a repetition is harmless."""
+        # The installation stores the response to a POST by its idempotency key and token.
         may_repeat = method in _REPEATABLE and (method != "POST" or self.target.token is not None)
         if not may_repeat:
-            # A kept connection may just be closing.
+            # The server may have been closing the kept connection.
             self._connection.close()
         while True:
             try:
@@ -234,14 +235,14 @@ class Api:
         if body is not None:
             headers["Content-Type"] = "application/json"
         if method == "POST":
-            # A repetition of the request gets the answer to the first one. As unique as a UUID, without its import.
+            # A repeated request gets the first response. The key is as unique as a UUID, without that import.
             headers["Idempotency-Key"] = os.urandom(16).hex()
         return headers
 
     def _check_is_pharos(self, response: Response) -> Response:
         """Return the response, with its `warning` on standard error.
 
-        Raises `CommandFailed` if it has a body that is no document of this API.
+        Raises `CommandFailed` if its body is not a document of this API.
         """
         if isinstance(response.document, dict) and "data" in response.document:
             if "warning" in response.document:
@@ -296,11 +297,11 @@ def describe_failure(target: Target, method: str, error: ConnectionFailed) -> st
                 f"The certificate of {url} is not trusted: SSL_CERT_FILE names {file}, which cannot be read."
             )
         return (
-            f"The certificate of {url} is not trusted: {reason}. If it is of your own authority, name its file in "
-            "SSL_CERT_FILE."
+            f"The certificate of {url} is not trusted: {reason}. If your own authority has issued it, "
+            "name the authority's file in SSL_CERT_FILE."
         )
     if getattr(cause, "reason", None) in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
-        return f"What listens at {url} does not speak TLS. If the network is trusted, use http:// in the URL."
+        return f"The server at {url} does not speak TLS. If the network is trusted, use http:// in the URL."
     if type(cause).__name__ == "gaierror":
         return f"The host of {url} is not known. Check the URL and the network."
     return f"{url} cannot be reached ({getattr(cause, 'strerror', None) or cause}). Check the URL and the network."
@@ -309,7 +310,7 @@ def describe_failure(target: Target, method: str, error: ConnectionFailed) -> st
 def _make_target(path: Sequence[Segment], query: Query | None) -> str:
     """Return the path below the API root, with the query. Raises `UsageError`."""
     for segment in path:
-        # Servers in between would resolve these, and the request would go to another object.
+        # Proxies would resolve these segments, and the request would reach another object.
         if segment in ("", ".", ".."):
             raise UsageError(f"{segment!r} is neither a name nor an ID.")
     target = "/v1/" + "/".join(quote(str(segment), safe="") for segment in path)
@@ -326,7 +327,7 @@ def _format(value: QueryValue) -> str | list[str]:
 
 
 def _retry_after(response: Response) -> float | None:
-    """Return the seconds to wait; None if the installation asks for longer than anybody would wait."""
+    """Return the seconds to wait; None if the installation requests an unreasonably long wait."""
     text = response.headers.get("retry-after", "1")
     seconds = float(text) if text.isdecimal() else 1.0
     return seconds if seconds <= _MAX_RETRY_SECONDS else None

@@ -17,7 +17,7 @@ class Event(NamedTuple):
 
     name: str
     id: str | None
-    """Where a new connection continues; None if the event has none."""
+    """The ID with which a new connection continues; None if the event has none."""
     data: Any
 
 

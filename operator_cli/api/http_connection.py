@@ -22,7 +22,7 @@ _CHUNK_BYTES: Final = 256 * 1024
 
 
 class ConnectionFailed(Exception):
-    """No response: the connection was refused or broken, took too long, or what came was not HTTP."""
+    """There was no response: the connection was refused or broken, took too long, or the server did not speak HTTP."""
 
     def __init__(self, cause: Exception, *, was_sent: bool, proxy: str | None = None) -> None:
         super().__init__(str(cause))
@@ -34,7 +34,8 @@ class ConnectionFailed(Exception):
 
     @property
     def is_broken(self) -> bool:
-        """True if the installation ended the connection without a response, as a restart or a stale connection do."""
+        """True if the installation ended the connection without a response, as after a restart or with a stale
+        connection."""
         return self.was_sent and (
             isinstance(self.cause, ConnectionError) or type(self.cause).__name__ == "IncompleteRead"
         )
@@ -122,7 +123,7 @@ class Connection:
         if proxy is None:
             connection.connect()
         else:
-            # The proxy passes the encrypted bytes on: it sees the host, and neither the token nor the request.
+            # The proxy forwards the encrypted bytes: it sees the host, but neither the token nor the request.
             connection.set_tunnel(*self._address, headers=dict(proxy.headers))
             try:
                 connection.connect()
@@ -135,7 +136,7 @@ class Connection:
             # Not `HTTPSConnection`, which `http.client` lacks if it was imported without TLS.
             context = ssl.create_default_context()
             context.set_alpn_protocols(["http/1.1"])
-            # Leaves the port out of the Host header.
+            # This leaves the port out of the Host header.
             connection.default_port = 443
             connection.sock = context.wrap_socket(connection.sock, server_hostname=self._address[0])
         self._open = connection
@@ -164,7 +165,7 @@ def _find_proxy(host: str) -> _Proxy | None:
     url = next((os.environ[name] for name in names if os.environ.get(name)), None)
     if url is None:
         return None
-    # Imported here: it takes 10 ms, and few have a proxy.
+    # Imported here because it takes 10 ms, and few people have a proxy.
     from base64 import b64encode
     from urllib.parse import unquote
     from urllib.request import proxy_bypass
@@ -220,7 +221,7 @@ def _read_body(response: "http.client.HTTPResponse") -> bytes:
             raise TimeoutError(f"not complete within {RESPONSE_SECONDS:g} s")
     if response.length:
         raise ConnectionResetError("the connection ended within the response")
-    # `read1` leaves the response open at its end, and the connection takes no request until it is closed.
+    # `read1` leaves the response open at its end, and the connection accepts no request until the response is closed.
     response.close()
     return bytes(body)
 

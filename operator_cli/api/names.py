@@ -1,6 +1,6 @@
-"""Finds what an argument names: by ID, the beginning of an ID, slug or name.
+"""Finds the object that an argument names: by ID, the beginning of an ID, slug or name.
 
-Where only one thing exists the argument may be left out. Where several match, the error lists their names.
+If only one object exists, the argument may be left out. If several match, the error lists their names.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,10 +16,10 @@ from operator_cli.terminal_text import sanitize
 
 T = TypeVar("T")
 Row = Mapping[str, Any]
-"""An object as a list of the API has it."""
+"""An object in a list of the API."""
 
 _MAX_LISTED: Final = 20
-# The prefix, `_`, and as many characters as a table shows of an ID.
+# The prefix, `_`, and the number of characters that tables show of an ID.
 _MIN_ID_PREFIX: Final = 8
 
 
@@ -111,12 +111,12 @@ def choose(
     label: Callable[[T], str],
     where: str = "",
 ) -> T:
-    """Return the row that `name` means; the only row for None.
+    """Return the row that `name` names; the only row for None.
 
-    `keys` returns the names of a row: its ID, then the others by precedence, so that a project of the name `shop`
-    does not hide one of the slug `shop`. `label` returns the name that messages list. A name in another case counts
-    if none matches exactly, and the beginning of an ID if that does not help either. Raises `NoSuchName` if nothing
-    matches, `CommandFailed` if several rows do.
+    `keys` returns the names of a row: its ID, then the others by precedence, so that a project of the name `shop` does
+    not hide one of the slug `shop`. `label` returns the name that messages list. If no name matches exactly, names in
+    another case match, and after that the beginning of an ID. Raises `NoSuchName` if nothing matches, `CommandFailed`
+    if several rows do.
     """
     matching = list(rows) if name is None else _matching(rows, name, keys)
     if len(matching) == 1:
@@ -132,7 +132,7 @@ def choose(
             f"{name!r} means several {_plural(noun)}{where}. Name one of them: {_join(map(label, matching))}."
         )
     labels: dict[str, str] = {}
-    # By position, so that the slug of one row comes before the same name of another.
+    # Compare position by position, so that the slug of one row comes before the same name of another.
     for position in range(1, len(keys(rows[0]))):
         for row in rows:
             labels.setdefault(keys(row)[position], label(row))
@@ -143,10 +143,10 @@ def choose(
 
 
 def request_first(parents: Iterable[T], request: Callable[[T], Any]) -> tuple[T, Any] | None:
-    """Return the first parent for which `request` does not answer 404, with the answer; None without one.
+    """Return the first parent for which `request` does not get 404, with the response; None without one.
 
-    For objects with a number that no other object of the installation has, such as deliveries: people name them by
-    the number alone, the API by parent and number. Raises `CommandFailed`.
+    This is for objects whose number is unique in the installation, such as deliveries: people name them by the number
+    alone, but the API needs parent and number. Raises `CommandFailed`.
     """
     for parent in parents:
         try:
@@ -162,7 +162,7 @@ def _plural(noun: str) -> str:
 
 
 def _matching(rows: Sequence[T], name: str, keys: Callable[[T], Sequence[str]]) -> list[T]:
-    """Return the rows that the best kind of match finds."""
+    """Return the rows of the best kind of match that finds any."""
     if not name:
         return []
     folded = name.casefold()
@@ -176,7 +176,7 @@ def _matching(rows: Sequence[T], name: str, keys: Callable[[T], Sequence[str]]) 
 
 
 def _join(labels: Iterable[str]) -> str:
-    """Return the labels, sorted and separated by commas; of many the first ones."""
+    """Return the labels, sorted and separated by commas; only the first ones of many."""
     names = sorted(sanitize(label, max_length=100) for label in labels)
     more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     return ", ".join(names[:_MAX_LISTED]) + more

@@ -1,7 +1,7 @@
-"""What a person can do next after a refusal of the API, by the `type` of the problem.
+"""The next step after a refusal of the API, by the `type` of the problem.
 
-The API describes what went wrong without words of the command line; the commands are here. Add a line for a new type
-whose answer is a command. `tests/operator_cli/api/test_next_steps.py` checks that the commands exist.
+The API describes problems without naming commands; the commands are here. Add a line for a new type if a command
+solves its problem. `tests/operator_cli/api/test_next_steps.py` checks that the commands exist.
 """
 
 from collections.abc import Mapping
@@ -33,5 +33,5 @@ def next_step(slug: str, document: Mapping[str, Any]) -> str:
     try:
         return _NEXT_STEPS.get(slug, "").format_map(document)
     except LookupError:
-        # The text names a member that this document does not have.
+        # The text needs a member that this document lacks.
         return ""

@@ -32,7 +32,7 @@ class ApiRefused(CommandFailed):
 
 
 def allow_missing_scope(read: Callable[[], T]) -> T | None:
-    """Return what `read` returns, or None if the token lacks the scope for it. Raises `CommandFailed`."""
+    """Return the result of `read`, or None if the token lacks the scope for it. Raises `CommandFailed`."""
     try:
         return read()
     except ApiRefused as error:
@@ -82,7 +82,7 @@ def describe_problem(status: int, document: Mapping[str, Any]) -> CommandFailed:
 
 def _refuse_credential(target: Target, document: Mapping[str, Any]) -> ApiRefused:
     detail = _detail(document)
-    # As it follows a colon.
+    # The text follows a colon.
     reason = detail[:1].lower() + detail[1:]
     message = f"{target.base_url} refused {target.source}: {reason} {target.remedy}"
     return ApiRefused(message, HTTPStatus.UNAUTHORIZED, _slug(document), document)
@@ -108,7 +108,7 @@ def _describe_field(error: Any) -> str:
 
 
 def _describe_redirect(target: Target, response: Response) -> str:
-    """Redirects are not followed: the token would reach an address that nobody has chosen."""
+    """Return why a redirect is not followed: the token would reach an address that the person has not chosen."""
     location = response.headers.get("location", "")
     to = f" to {location[:200]}" if location.isprintable() and location else ""
     return (

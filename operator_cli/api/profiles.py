@@ -69,7 +69,7 @@ def check_profile_name(name: str) -> str:
     """Return the name. Raises `UsageError`."""
     if _NAME.fullmatch(name) is None:
         raise UsageError(
-            f"{name!r} is no name for a profile: use up to 63 of letters, digits, '.', '_', '-'."
+            f"{name!r} is not a valid name of a profile: use up to 63 of letters, digits, '.', '_', '-'."
         )
     return name
 

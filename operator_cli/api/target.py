@@ -8,10 +8,10 @@ The first of these that exists:
 4. the data folder of a `pharos up` in the current folder (`./.pharos`)
 5. the current profile of `pharos login`
 
-The data folder comes before the current profile because it is nearer: who works in the folder of a local installation
-means that one, and a command that was meant for it must not reach production. Where both exist, a note on standard
-error names the choice. A data folder is taken without `--data` only if its credentials are private to this user:
-otherwise a folder in somebody's repository could direct commands to a server of its own.
+The data folder comes before the current profile, because a person who works in the folder of a local installation
+usually means this installation, and a command that was meant for it must not reach production. If both exist, a note
+on standard error names the choice. A data folder is used without `--data` only if its credentials are private to this
+user: otherwise a folder in somebody's repository could direct commands to another server.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def find_target(
 ) -> Target:
     """Return the target of a command. Raises `CommandFailed`.
 
-    `announces`: name the choice on a terminal where both a data folder and a current profile exist.
+    `announces`: print the choice at a terminal if both a data folder and a current profile exist.
     """
     profile: str | None = getattr(arguments, "profile", None)
     data: Path | None = getattr(arguments, "data", None)
@@ -92,7 +92,7 @@ def check_token(token: str, source: str) -> str:
     token = token.strip()
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise NotLoggedIn(
-            f"{source[0].upper()}{source[1:]} is no token: it is empty or has characters that no token has."
+            f"{source[0].upper()}{source[1:]} is not a token: it is empty or has characters that tokens do not have."
         )
     return token
 
@@ -147,7 +147,7 @@ def _read_token_file(file: str) -> str:
 
 
 def _note_choice(profiles: Profiles) -> None:
-    """Tell a person at a terminal that the data folder was preferred to the current profile."""
+    """Note at a terminal that the data folder was used instead of the current profile."""
     if profiles.default is not None and sys.stderr is not None and sys.stderr.isatty():
         name = profiles.default.name
         print(

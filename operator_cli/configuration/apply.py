@@ -43,8 +43,8 @@ _VARIABLES = ("variables.", "variables[")
 def apply_configuration(arguments: argparse.Namespace) -> int:
     """Show the plan, ask, start a configuration run and follow it. Return the exit status.
 
-    A review of a document is made after the person has agreed: anybody who may decide in the project can apply a
-    review, so a plan that was declined must not leave one.
+    The review of a document is created only after the person has agreed. Everybody who may decide in the project can
+    apply a review, so a declined plan must not leave one.
 
     Returns 0 if the run succeeds or nothing changes, 1 if the person refuses, `AWAITS_APPROVAL` if a second person
     has to apply the review. If the run fails, returns 1 with `--json` or `--quiet` and raises `CommandFailed` without.
@@ -110,7 +110,7 @@ def _read_detail(error: ApiRefused) -> str:
 
 
 def _describe_other_plan(project: Project, review: Review) -> str:
-    """Return what to do about a review whose plan is not the one that was shown."""
+    """Return what to do about a review whose plan differs from the plan that was shown."""
     return (
         "The project was changed after its plan was shown, so nothing was applied. Plan again: `pharos config apply`. "
         f"Review {review['id']} has the new plan, and can be applied until {_expiry(review)}: "
@@ -147,7 +147,7 @@ def _describe_plan(project: Project, counts: dict[str, int]) -> str:
 
 
 def _report_waiting(arguments: argparse.Namespace, project: Project, review: Review, detail: str) -> int:
-    """Print what the second person does. Return the exit status."""
+    """Print the next step for the second person. Return the exit status."""
     advice = (
         f"{detail}\nReview {review['id']} is open until {_expiry(review)}. The second person applies it: "
         f"`{_review_command(project, review)}`."

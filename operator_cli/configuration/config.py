@@ -29,7 +29,7 @@ _VERBS = {
     "applications": "show the newest applications of documents",
     "show": "show an application with the status of each operation",
     "cancel": "cancel an operation that has not begun",
-    "retry": "run an operation again that has failed or was canceled",
+    "retry": "retry an operation that has failed or was canceled",
     "schema": "print the JSON Schema of configuration or workflow documents, for editors",
 }
 _DESCRIPTIONS = {
@@ -70,17 +70,23 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
             add_project_argument(parser, dest="project")
             add_bindings(parser)
             parser.add_argument(
-                "--review", type=int, metavar="REVIEW", help="apply this review, which somebody else has made"
+                "--review",
+                type=int,
+                metavar="REVIEW",
+                help="apply this review, which another person has made",
             )
             add_yes_argument(parser)
         case "export":
             add_project_argument(parser, dest="project")
             parser.add_argument(
-                "-o", "--output", metavar="FILE", help="write it there, not to standard output"
+                "-o",
+                "--output",
+                metavar="FILE",
+                help="write the document to this file instead of standard output",
             )
             parser.add_argument("--force", action="store_true", help="overwrite FILE")
         case "applications":
-            add_project_argument(parser, "of this project only", dest="project")
+            add_project_argument(parser, "only of this project", dest="project")
         case "schema":
             kinds = ("configuration", "workflow")
             parser.add_argument("kind", nargs="?", choices=kinds, default=kinds[0], help=f"({kinds[0]})")
@@ -91,7 +97,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
                     "operation",
                     type=int,
                     metavar="OPERATION",
-                    help="its number, as `pharos config show` has it",
+                    help="its number in `pharos config show`",
                 )
             add_project_argument(
                 parser, "the project of the application (found by its number)", dest="project"
@@ -103,7 +109,7 @@ def _run(arguments: argparse.Namespace) -> int:
         status = _RUNNERS[arguments.verb](arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Not 0 as for other commands: for a plan 0 means that nothing changes.
+        # Not 0, because 0 means that the plan changes nothing.
         sys.stderr.close()
         return 1
     return status

@@ -26,7 +26,7 @@ def open_console(*, stderr: bool = False) -> Console:
 
 
 def show_plan(console: Console, project: str, plan: dict[str, Any]) -> None:
-    """Print the steps of a plan, their count, what waits for approval, and what the document does not mention.
+    """Print the steps of a plan, their count, pending approvals, and resources that the document does not mention.
 
     `project` is the slug.
     """
@@ -50,7 +50,7 @@ def show_plan(console: Console, project: str, plan: dict[str, Any]) -> None:
         _show_addresses(console, plan["awaiting_approval"], "yellow")
     if plan["unmanaged"]:
         console.print()
-        console.print(Text("The document does not mention these, and they stay as they are:", style="dim"))
+        console.print(Text("The document does not mention these, and they stay unchanged:", style="dim"))
         _show_addresses(console, plan["unmanaged"], "dim")
         console.print(
             Text(
@@ -63,7 +63,7 @@ def show_plan(console: Console, project: str, plan: dict[str, Any]) -> None:
 
 def _describe_counts(project: str, plan: dict[str, Any]) -> str:
     if not plan["actions"]:
-        return f"No changes: {project} is as the document says."
+        return f"No changes: {project} matches the document."
     counts = plan["summary"]
     return f"{counts['create']} to create, {counts['update']} to change, {counts['delete']} to delete."
 
@@ -81,7 +81,7 @@ def format_step(step: dict[str, Any]) -> Iterable[Text]:
 
 
 def format_resource(step: dict[str, Any]) -> Text:
-    """Return the first line of a step: what it does to which resource."""
+    """Return the first line of a step: its kind of change and its resource."""
     mark = _MARKS[step["action"]]
     return Text(f"{mark} {escape_unprintable(step['resource'])}", style=f"bold {_COLOURS[mark]}")
 
@@ -108,7 +108,7 @@ def _format_side(change: dict[str, Any], side: str) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Return the value as a document would have it on one line; null is `none`."""
+    """Return the value on one line as in a document; null is `none`."""
     match value:
         case None:
             return "none"

@@ -33,8 +33,9 @@ def add_bindings(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="the value of ${NAME} in the document; NAME alone takes it from the environment variable of that name. "
-        "Can be given again; wins over files. VALUE shows in lists of processes: for secrets use a file",
+        help="the value of ${NAME} in the document; NAME alone takes the value from the environment "
+        "variable of that name. "
+        "Can be given again; wins over files. VALUE appears in lists of processes: for secrets use a file",
     )
     parser.add_argument(
         "--bind-file",
@@ -72,9 +73,9 @@ def explaining_faults(file: str) -> Iterator[None]:
         faults, bindings = read_faults(error, "document"), read_other_errors(error, "bindings")
         lines = [f"  {fault.format(file)}" for fault in faults]
         if lines:
-            lines.insert(0, "The document cannot be used:")
+            lines.insert(0, "The document is not valid:")
         if bindings:
-            lines.append("The bindings cannot be used:")
+            lines.append("The bindings are not valid:")
             lines += [
                 f"  {sanitize(f'{name}: {message}' if name else message)}" for name, message in bindings
             ]

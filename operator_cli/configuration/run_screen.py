@@ -1,4 +1,4 @@
-"""Show a configuration run while it is followed: a terminal with a progress bar, or a plain stream."""
+"""Show the progress of a configuration run: a progress bar at a terminal, or plain lines."""
 
 import sys
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ Step = dict[str, Any]
 
 
 class RunScreen:
-    """Prints a configuration run as the API describes it, again and again."""
+    """Prints the state of a configuration run after each update."""
 
     def __init__(self) -> None:
         console = open_console()

@@ -87,5 +87,5 @@ def _format_error(step: dict[str, Any]) -> Text:
 
 def format_status(status: str) -> Text:
     """Return the coloured status of a run or a step."""
-    # Styled as a part, so that appended text keeps its own style.
+    # Style only this part, so that appended text keeps its own style.
     return Text().append(status, style=_COLOURS.get(status, ""))

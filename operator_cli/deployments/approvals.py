@@ -13,8 +13,8 @@ from operator_cli.errors import CommandFailed
 from operator_cli.messages import describe_not_live, print_result, qualify_commands
 
 _SECOND_PERSON: Final = (
-    "The token says who decides: somebody else than the person who asked, and a maintainer of the project, or an owner "
-    "or admin of the account."
+    "The person of the token decides. This must be another person than the requester, and a "
+    "maintainer of the project or an owner or admin of the account."
 )
 _PATHS: Final = {"deployment": "deployments", "variables": "variable-changes"}
 
@@ -22,11 +22,11 @@ _PATHS: Final = {"deployment": "deployments", "variables": "variable-changes"}
 def register_approvals(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "approvals",
-        help="show what waits for a second person",
+        help="list pending approvals",
         description="Deployments and changes of variables that wait for a second person. A deployment is listed with "
         "the commit, variables and workflow that it would run, and the digest of all its inputs; a change of "
-        "variables with the names that it adds, changes and removes, never with a value. --quiet prints what `pharos "
-        "approve` takes, such as `deployment 7`.",
+        "variables with the names that it adds, changes and removes, never with a value. --quiet "
+        "prints the arguments of `pharos approve`, such as `deployment 7`.",
     )
     add_client_arguments(parser)
     parser.set_defaults(run=_list)
@@ -55,7 +55,7 @@ def _show_list(arguments: argparse.Namespace, waiting: list[dict[str, Any]]) -> 
 def register_approve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "approve",
-        help="approve what waits for a second person",
+        help="approve a deployment or a change of variables",
         description="Approve a deployment or a change of variables that `pharos approvals` shows. "
         f"{_SECOND_PERSON}",
     )
@@ -72,7 +72,7 @@ def register_approve(commands: "argparse._SubParsersAction[argparse.ArgumentPars
     deployment.add_argument(
         "--revision",
         metavar="SHA",
-        help="full commit ID (40 or 64 digits); required where `pharos approvals` shows no commit",
+        help="full commit ID (40 or 64 digits); required if `pharos approvals` shows no commit",
     )
     deployment.add_argument(
         "--digest",
@@ -102,7 +102,7 @@ def _approve(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _explaining(kind: str, number: int) -> Iterator[None]:
-    """Add what to do next to a refusal of a decision."""
+    """Add the next step to a refusal of a decision."""
     try:
         with explaining_deployment(number) if kind == "deployment" else explaining_change(number):
             yield
@@ -136,9 +136,9 @@ def _show_approved_change(change: dict[str, Any]) -> None:
 def register_reject(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "reject",
-        help="reject what waits for a second person",
+        help="reject a deployment or a change of variables",
         description="Reject a deployment or a change of variables that `pharos approvals` shows. "
-        f"{_SECOND_PERSON} Who has asked for a deployment cancels it instead, with `pharos cancel`.",
+        f"{_SECOND_PERSON} The person who requested a deployment cancels it with `pharos cancel` instead.",
     )
     parser.verbs_take_numbers = True  # type: ignore[attr-defined]
     kinds = parser.add_subparsers(title="what", metavar="WHAT", required=True, dest="kind")

@@ -17,8 +17,8 @@ def register_deploy(commands: "argparse._SubParsersAction[argparse.ArgumentParse
     parser = commands.add_parser(
         "deploy",
         help="deploy to an environment, and follow it until it is live",
-        description=f"Queue a deployment and follow it until it is finished. {_STATUSES} Ctrl-C ends the following, "
-        "not the deployment.",
+        description=f"Queue a deployment and follow it until it is finished. {_STATUSES} Ctrl-C stops "
+        "the output, not the deployment.",
     )
     add_optional_environment_argument(parser)
     parser.add_argument(
@@ -48,7 +48,10 @@ def register_rollback(commands: "argparse._SubParsersAction[argparse.ArgumentPar
     )
     add_optional_environment_argument(parser)
     parser.add_argument(
-        "--to", type=int, metavar="DEPLOYMENT", help="the release of this one (the one before the live one)"
+        "--to",
+        type=int,
+        metavar="DEPLOYMENT",
+        help="the deployment whose release to restore (the one before the live one)",
     )
     add_follow_arguments(parser)
     parser.set_defaults(run=_roll_back)
@@ -89,7 +92,7 @@ def _find_earlier_release(api: Api, environment: Environment) -> int:
     if position + 1 == len(releases):
         raise CommandFailed(
             f"{environment.path} has no retained release that is older than the live one, which deployment "
-            f"{releases[position]['deployment_id']} has built: there is nothing to go back to."
+            f"{releases[position]['deployment_id']} has built: there is nothing to roll back to."
         )
     number: int = releases[position + 1]["deployment_id"]
     return number
@@ -97,12 +100,12 @@ def _find_earlier_release(api: Api, environment: Environment) -> int:
 
 def _nothing_live(environment: Environment) -> CommandFailed:
     return CommandFailed(
-        f"Nothing is live in {environment.path}: `pharos deploy {environment.path}` brings something there."
+        f"Nothing is live in {environment.path}: `pharos deploy {environment.path}` deploys to it."
     )
 
 
 def _check_is_of(api: Api, number: int, environment: Environment) -> None:
-    """Raise `UsageError` if the deployment went to another environment: it would be rolled back there."""
+    """Raise `UsageError` if the deployment belongs to another environment, which would be rolled back instead."""
     with explaining_deployment(number):
         found = api.get("deployments", number)["environment_id"]
     if found != environment.id:
@@ -116,7 +119,8 @@ def register_promote(commands: "argparse._SubParsersAction[argparse.ArgumentPars
     parser = commands.add_parser(
         "promote",
         help="deploy the release of one environment to a later one",
-        description="Deploy what was built for one environment to another of a higher order in the same project, "
+        description="Deploy the release of one environment to another environment of a higher order "
+        "in the same project, "
         f"without building it again, and follow it until it is live. {_STATUSES}",
     )
     source = parser.add_argument(

@@ -21,15 +21,15 @@ def register_deployments(commands: "argparse._SubParsersAction[argparse.Argument
     parser = commands.add_parser(
         "deployments",
         help="show the newest deployments",
-        description="The newest deployments, with the trigger and the person who asked for each.",
+        description="The newest deployments, with the trigger and the person who requested each.",
     )
     environment = parser.add_argument(
         "--environment",
         metavar="ENVIRONMENT",
-        help="to this one only: production, shop/production, or its ID",
+        help="only to this environment: production, shop/production, or its ID",
     )
     complete(environment, "environment")
-    add_project_argument(parser, "of this project only", dest="project")
+    add_project_argument(parser, "only of this project", dest="project")
     add_limit_argument(parser, 20)
     add_client_arguments(parser)
     parser.set_defaults(run=_list)

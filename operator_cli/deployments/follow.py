@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from operator_cli.deployments.follow_screen import FollowScreen
 
 MAX_LINES: Final = 1000
-"""How many of the last lines of a log the API returns."""
+"""The number of last lines of a log that the API returns."""
 _NEWEST: Final = 100
 _POLL_SECONDS: Final = 1.0
 _WARN_AFTER_SECONDS: Final = 10.0
@@ -78,9 +78,9 @@ def follow_deployment(
 ) -> int:
     """Show the last `lines` of the log and new ones, until the deployment is final or waits for a second person.
 
-    `elapsed`: the seconds since it began; None: found by its times. Returns the exit status: 0 if it succeeded,
-    `AWAITS_APPROVAL` if it waits, `INTERRUPTED` after Ctrl-C, which does not end the deployment. For a failure, returns
-    1 with `--json` and raises `CommandFailed` without.
+    `elapsed`: the seconds since it began; None to compute them from its times. Returns the exit status: 0 if it
+    succeeded, `AWAITS_APPROVAL` if it waits, `INTERRUPTED` after Ctrl-C, which does not end the deployment. For a
+    failure, returns 1 with `--json` and raises `CommandFailed` without.
     """
     # Imported here and below: rich is slow to import, and `--detach` needs none of it.
     from operator_cli.deployments.follow_screen import FollowScreen
@@ -110,7 +110,7 @@ def follow_deployment(
 
 def _follow_log(api: Api, screen: "FollowScreen", number: int, lines: int) -> None:
     """Show the log until the deployment is final or waits for a second person."""
-    # The lines that the stream begins with; a status follows them.
+    # The first lines of the stream, which a status follows.
     first: list[Any] | None = []
     with closing(api.stream("deployments", number, "log", ends_after=_is_final)) as events:
         for event in events:
@@ -132,8 +132,8 @@ def _is_final(event: Event) -> bool:
 
 
 class _Watch(threading.Thread):
-    """Reads beside the log, over a connection of its own, what the log does not have: the step of the deployment, and
-    whether any deployer has its environment."""
+    """Reads data that the log lacks, concurrently and over its own connection: the step of the deployment, and whether
+    any deployer has its environment."""
 
     def __init__(self, api: Api, screen: "FollowScreen", deployment: Deployment) -> None:
         super().__init__(daemon=True)
@@ -143,7 +143,7 @@ class _Watch(threading.Thread):
         self._ended = threading.Event()
 
     def end(self) -> None:
-        """Let the thread end. A request that is in progress is not waited for."""
+        """Stop the thread without waiting for a request in progress."""
         self._ended.set()
 
     def run(self) -> None:
@@ -168,7 +168,7 @@ class _Watch(threading.Thread):
         try:
             return _read_processes(api, self._deployment)
         except CommandFailed:
-            # Following reports outages.
+            # The stream of the log reports outages.
             return None
 
     def _warn(self, processes: Mapping[str, Any]) -> None:
@@ -181,7 +181,7 @@ class _Watch(threading.Thread):
 
 
 def _read_processes(api: Api, deployment: Deployment) -> dict[str, Any] | None:
-    """Return what runs in the environment of the deployment; None if the environment was removed."""
+    """Return the processes of the deployment's environment; None if the environment was removed."""
     if deployment["environment_id"] is None:
         return None
     try:
@@ -200,7 +200,7 @@ def _describe_target(api: Api, deployment: Deployment) -> str:
 
 
 def _elapsed(api: Api, deployment: Deployment, known: float | None) -> float:
-    """Return the seconds since the deployment began; 0 if that is not known."""
+    """Return the seconds since the deployment began; 0 if unknown."""
     began = None if known is not None else _find_start(api, deployment)
     if began is None:
         return known or 0.0
@@ -209,7 +209,7 @@ def _elapsed(api: Api, deployment: Deployment, known: float | None) -> float:
 
 
 def _find_start(api: Api, deployment: Deployment) -> str | None:
-    """Return when the deployment began: one that waited for a second person when that person approved it.
+    """Return when the deployment began. If it waited for a second person, this is the time of the approval.
 
     None if it is not among the newest of its environment.
     """
@@ -257,7 +257,7 @@ def _describe_waiting(deployment: Deployment) -> str:
     """Return how a second person reviews and approves the deployment."""
     number = deployment["id"]
     return qualify_commands(
-        f"Deployment {number} waits for a second person, who looks at it with `pharos approvals` and approves it with "
+        f"Deployment {number} waits for a second person, who reviews it with `pharos approvals` and approves it with "
         f"`pharos approve deployment {number}`."
     )
 
@@ -277,14 +277,14 @@ def _describe_failure(api: Api, deployment: Deployment, last_system_line: str) -
     name = f"Deployment {deployment['id']}"
     if deployment["status"] == DeploymentStatus.FAILED:
         after = _describe_duration(api, deployment)
-        return f"{name} has failed{after}: {last_system_line or 'its log says no more.'}"
+        return f"{name} has failed{after}: {last_system_line or 'its log has no further details.'}"
     if deployment["status"] == DeploymentStatus.REJECTED and last_system_line:
         return f"{name} is rejected. {last_system_line}"
     return f"{name} is {deployment['status']}."
 
 
 def _describe_duration(api: Api, deployment: Deployment) -> str:
-    """Return ` after 3.2 s`; empty if that is not known."""
+    """Return ` after 3.2 s`; empty if unknown."""
     began = _find_start(api, deployment)
     if began is None or deployment["finished_at"] is None:
         return ""

@@ -1,4 +1,4 @@
-"""Show a deployment while it is followed: a terminal with a live status line, a plain stream, or JSON lines."""
+"""Show the progress of a deployment: a live status line at a terminal, plain lines, or JSON lines."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ from operator_cli.terminal_text import sanitize
 from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep
 
 MARK = "» "
-"""Prefix of lines that Pharos writes; output of steps has none."""
+"""The prefix of lines that Pharos writes. Output of steps has no prefix."""
 _MAX_LINE_LENGTH = 20_000
 _PROGRESS: Mapping[str, str] = {
     DeploymentStatus.QUEUED: "queued",
@@ -41,12 +41,12 @@ class FollowScreen:
         self._is_for_people = self._console.is_terminal and not as_json
         self._errors = Console(highlight=False, soft_wrap=True, stderr=True)
         self.is_live = shows_status and self._is_for_people and not is_quiet
-        """Whether there is a status line."""
+        """True if there is a status line."""
         self._line = Status("", console=self._console) if self.is_live else None
         self._target = ""
         self._began = time.monotonic()
         self.status = ""
-        """The status of the deployment as the last `update` has it."""
+        """The status of the deployment in the last `update`."""
         self.last_system_line = ""
         """The last line that Pharos wrote to the log."""
 
@@ -62,7 +62,7 @@ class FollowScreen:
             self._line.stop()
 
     def begin(self, target: str, elapsed: float) -> None:
-        """Set what the status line begins with, and the seconds since the deployment began."""
+        """Set the beginning of the status line, and the seconds since the deployment began."""
         self._target = target
         self._began = time.monotonic() - elapsed
 
@@ -103,5 +103,5 @@ class FollowScreen:
 
 
 def describe_progress(status: str, step: str | None) -> str:
-    """Return what a deployment is doing: `building`."""
+    """Return the present activity of a deployment: `building`."""
     return _PROGRESS.get(step or status) or status.replace("_", " ")

@@ -1,4 +1,4 @@
-"""Explain that nothing has the number that an argument names."""
+"""Errors for numbers in arguments that do not exist."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,14 +10,14 @@ from operator_cli.errors import NoSuchName
 
 @contextmanager
 def explaining_deployment(number: int | str) -> Iterator[None]:
-    """Raise `NoSuchName` with what to do next if the API does not find the deployment."""
+    """Raise `NoSuchName` with the next step if the API does not find the deployment."""
     with _explaining(f"There is no deployment {number}; `pharos deployments` shows the newest."):
         yield
 
 
 @contextmanager
 def explaining_change(number: int) -> Iterator[None]:
-    """Raise `NoSuchName` with what to do next if the API does not find the change of variables."""
+    """Raise `NoSuchName` with the next step if the API does not find the change of variables."""
     with _explaining(f"There is no change {number} of variables; `pharos approvals` shows those that wait."):
         yield
 

@@ -51,7 +51,7 @@ def show_deployments(arguments: argparse.Namespace, deployments: Sequence[dict[s
             )
             for each in deployments
         ],
-        empty="No deployments yet. `pharos deploy` asks for one.",
+        empty="No deployments yet. `pharos deploy` starts one.",
     )
 
 
@@ -73,7 +73,9 @@ def show_approvals(arguments: argparse.Namespace, waiting: Sequence[dict[str, An
         hint = " and ".join(f"`pharos approve {kind}`" for kind in kinds)
         print(qualify_commands(f"\n{hint} {'approves' if len(kinds) == 1 else 'approve'}, `reject` rejects."))
     else:
-        print("\nNone of this is yours to decide on: you asked for it, or are no maintainer of the project.")
+        print(
+            "\nYou may not decide any of these: you made the request, or are not a maintainer of the project."
+        )
 
 
 def _show_waiting_deployments(arguments: argparse.Namespace, waiting: Sequence[dict[str, Any]]) -> None:
@@ -147,7 +149,7 @@ def list_approval_inputs(waiting: dict[str, Any]) -> list[tuple[str, str]]:
     if waiting["needs_digest"]:
         changed = waiting["changed_since_asked"]
         names = "not known" if changed is None else " and ".join(changed)
-        inputs.append(("changed since it was asked for", f"{names}: approve it with --digest"))
+        inputs.append(("changed since the request", f"{names}: approve it with --digest"))
     return inputs
 
 
@@ -161,7 +163,7 @@ def _describe_commit(deployment: dict[str, Any], fault: str | None) -> str:
 
 
 def _list_new_commits(found: dict[str, Any] | None) -> list[tuple[str, str]]:
-    """Return how many commits would go live or be lost, and the newest ones."""
+    """Return the number of commits that would go live or be lost, and the newest ones."""
     if found is None:
         return []
     since = found["since"][:12]
@@ -209,7 +211,7 @@ def _format_person(person: dict[str, Any] | None) -> str | None:
 
 
 def _describe_ref(deployment: dict[str, Any]) -> str:
-    """Return the release or the branch, tag or commit that was asked for, and the resolved commit if it is known."""
+    """Return the release or the requested branch, tag or commit, and the resolved commit if it is known."""
     ref, revision = deployment["ref"] or "", deployment["revision"] or ""
     if deployment["rolled_back_to_build_id"] is not None:
         ref = f"rollback to {deployment['rolled_back_to_build_id']}"

@@ -23,10 +23,10 @@ from operator_cli.errors import CommandFailed, UsageError
 from operator_cli.messages import print_result, qualify_commands
 
 _VERBS: Final = {
-    "list": "list environments with their state and whether they take deployments",
-    "show": "show an environment with its settings, its lock, its live release and what waits",
+    "list": "list environments with their state and whether they accept deployments",
+    "show": "show an environment with its settings, lock, live release and pending deployments",
     "create": "create an environment",
-    "set": "change its name, branch, order, deploy window, approvals, or what wakes it",
+    "set": "change its name, branch, order, deploy window, approvals or wake-up",
     "scale": "set the number of replicas",
     "hibernate": "stop its processes until it is woken",
     "wake": "start its processes again",
@@ -49,8 +49,9 @@ _GATED: Final = "second-person-required"
 def register_environment(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "environment",
-        help="environments of a project, where it runs",
-        description="Environments: where a project runs, and what its telemetry is filed under. These commands store "
+        help="environments of a project, in which it runs",
+        description="Environments: a project runs in its environments, and its telemetry belongs to "
+        "them. These commands store "
         "the desired state of an environment; the deployer applies it.",
     )
     add_verbs(parser, _VERBS, _run, _add_arguments, _DESCRIPTIONS)
@@ -63,7 +64,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
         add_environment_argument(parser)
     match verb:
         case "list":
-            add_project_argument(parser, "of this project only", dest="project")
+            add_project_argument(parser, "only of this project", dest="project")
         case "create":
             _add_create_arguments(parser)
         case "set":
@@ -164,7 +165,7 @@ def _create(api: Api, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _read_changes(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings that arguments name. None removes the branch or the window."""
+    """Return the settings in the arguments. None removes the branch or the window."""
     names = ("name", "branch", "order", "window")
     changes = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     for name in ("branch", "window"):
@@ -180,13 +181,13 @@ def _read_changes(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.wake_on_request is not None:
         changes["wake_on_request"] = ON_OFF[arguments.wake_on_request]
     if not changes:
-        raise UsageError("Say what to change: `pharos environment set --help` lists what can be.")
+        raise UsageError("Name a setting to change: `pharos environment set --help` lists them.")
     return changes
 
 
 @contextmanager
 def _explaining_gate(environment: Environment) -> Iterator[None]:
-    """Add to a refusal that a second person is required how these two people make the change."""
+    """Add to a refusal that requires a second person how two people make the change."""
     try:
         yield
     except ApiRefused as error:
@@ -268,8 +269,9 @@ def register_lock(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
     parser = commands.add_parser(
         "lock",
         help="block deployments to an environment",
-        description="Block deployments, rollbacks and promotions to an environment until `pharos unlock`. Deployments "
-        "that are queued already wait as well. If the environment is locked already, the command fails and says who "
+        description="Block deployments, rollbacks and promotions to an environment until `pharos "
+        "unlock`. Deployments that are already queued wait as well. If the environment is locked "
+        "already, the command fails and says who "
         "locked it and why.",
     )
     add_environment_argument(parser)
@@ -322,7 +324,7 @@ def _remove_lock(api: Api, environment: Environment) -> Any:
     except ApiRefused as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
-        # Somebody else was faster. A removed environment is not found now either.
+        # Another request was faster. A removed environment is not found either.
         return api.get("environments", environment.id)
 
 

@@ -32,7 +32,7 @@ def _run(arguments: argparse.Namespace) -> int:
             f"{environment.path} has no address yet: `pharos deploy {environment.path}` makes it live."
         )
     if not arguments.prints_only and not arguments.json and sys.stdout.isatty():
-        # Imported here: it looks for browsers.
+        # Imported here because the import searches for browsers.
         import webbrowser
 
         webbrowser.open(address)

@@ -18,7 +18,7 @@ from operator_cli.deployments.follow import add_queueing_arguments, report_queue
 from operator_cli.messages import print_result
 
 _VERBS = {
-    "open": "create the preview of a branch, or deploy it again, and follow that until it is live",
+    "open": "create the preview of a branch, or deploy it again, and follow the deployment until it is live",
     "list": "show the previews with their addresses",
     "close": "remove a preview with its processes; deployments that are queued or being built are canceled",
 }
@@ -49,7 +49,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
             complete(source, "environment")
             add_queueing_arguments(parser)
         case "list":
-            add_project_argument(parser, "of this project only", dest="project")
+            add_project_argument(parser, "only of this project", dest="project")
         case "close":
             preview = parser.add_argument(
                 "preview",
@@ -57,7 +57,9 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
                 help="its branch, its name (preview-login, or shop/preview-login) or ID",
             )
             complete(preview, "environment")
-            add_project_argument(parser, "where several have a preview of the branch", dest="project")
+            add_project_argument(
+                parser, "required if several projects have a preview of the branch", dest="project"
+            )
             add_yes_argument(parser)
 
 

@@ -21,7 +21,7 @@ _COUNTED_INCIDENTS = 100
 _COLOURS = ("cyan", "green", "magenta", "blue", "yellow")
 
 Output = Mapping[str, Any]
-"""Lines of one process, as the API has them."""
+"""Lines of one process in the form of the API."""
 
 
 def register_ps(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -29,11 +29,11 @@ def register_ps(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "ps",
         help="show what runs",
         description="Environments that have a live release, a deployment in progress or running processes: the "
-        "address, the live release, and the processes as their deployer last saw them; and how many incidents are "
-        "open.",
+        "address, the live release, the processes in the last report of their deployer, and the "
+        "number of open incidents.",
     )
     add_optional_environment_argument(
-        parser, "its name (production, or shop/production) or ID; all that run something if left out"
+        parser, "its name (production, or shop/production) or ID; by default all that run something"
     )
     add_client_arguments(parser)
     parser.set_defaults(run=_run_ps)
@@ -42,7 +42,7 @@ def register_ps(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 def _run_ps(arguments: argparse.Namespace) -> int:
     api = open_api(arguments)
     found = [(environment.path, _read_processes(api, environment)) for environment in _choose(api, arguments)]
-    # One that was named is shown in any case.
+    # An environment that was named is always shown.
     shown = [
         (path, document)
         for path, document in found
@@ -63,7 +63,7 @@ def _choose(api: Api, arguments: argparse.Namespace) -> list[Environment]:
 
 
 def _read_processes(api: Api, environment: Environment) -> dict[str, Any] | None:
-    """Return what runs there; None if the environment was removed meanwhile, as previews often are."""
+    """Return the processes of the environment; None if it was removed meanwhile, as often happens to previews."""
     try:
         document: dict[str, Any] = api.get("environments", environment.id, "processes")
     except ApiRefused as error:
@@ -89,7 +89,7 @@ def _show_processes(arguments: argparse.Namespace, api: Api, shown: list[tuple[s
 
 
 def _count_open_incidents(api: Api) -> int:
-    """Return how many incidents are open; 0 where they cannot be read, as without the scope."""
+    """Return the number of open incidents; 0 if they cannot be read, for example without the scope."""
     try:
         return len(api.get_all("incidents", query={"state": "firing"}, limit=_COUNTED_INCIDENTS))
     except CommandFailed:
@@ -113,7 +113,7 @@ def show_process_output(api: Api, arguments: argparse.Namespace, environment: En
 def _show_once(environment: Environment, outputs: list[dict[str, Any]]) -> None:
     screen = OutputScreen(as_json=False)
     for output in outputs:
-        # Without --follow an unfinished last line is shown as it is.
+        # Without --follow, also show an unfinished last line.
         unfinished = [output["unfinished"]] if output["unfinished"] else []
         screen.show({**output, "lines": [*output["lines"], *unfinished]})
     if not any(output["lines"] or output["unfinished"] for output in outputs):
@@ -123,8 +123,8 @@ def _show_once(environment: Environment, outputs: list[dict[str, Any]]) -> None:
 def _follow(screen: "OutputScreen", events: Iterable[Event]) -> None:
     """Print the lines of an event stream.
 
-    After a broken connection the stream continues after the last position, so lines that came without one come
-    again. They are held back until their position has come.
+    After a broken connection the stream continues after the last position, so later lines are sent again. Lines are
+    therefore held back until their position has arrived.
     """
     held: list[Output] = []
     is_first = True
@@ -133,7 +133,7 @@ def _follow(screen: "OutputScreen", events: Iterable[Event]) -> None:
             held.append(event.data)
         elif event.name == "position":
             for output in held:
-                # The first lines are the last ones of longer output, which everybody expects.
+                # The stream begins with the last lines of longer output, so do not report a gap there.
                 is_gap = output["truncated"] and not is_first
                 screen.show(output, is_gap=is_gap)
             held, is_first = [], False
@@ -150,7 +150,7 @@ class OutputScreen:
         self._colours: dict[str, str] = {}
 
     def show(self, output: Output, *, is_gap: bool = False) -> None:
-        """Print the lines of one process. `is_gap`: lines before them were removed before anybody read them."""
+        """Print the lines of one process. `is_gap`: earlier lines were removed before they were read."""
         name = f"{output['process']}.{output['number']}"
         if is_gap and not self._as_json:
             self._print(name, "(cut here, as it had become long: lines may be missing)")

@@ -20,7 +20,7 @@ _COLOURS = {"starting": "cyan", "running": "green", "waiting": "yellow", "draini
 def show_runtime(arguments: argparse.Namespace, environments: Sequence[tuple[str, Row]]) -> None:
     """Print environments with their release, deployer and processes. Each has its name and its document."""
     if not environments:
-        print(qualify_commands("Nothing runs. `pharos deploy` brings something to an environment."))
+        print(qualify_commands("Nothing runs. `pharos deploy` deploys to an environment."))
         return
     console = Console(highlight=False, soft_wrap=True)
     for number, (path, document) in enumerate(environments):
@@ -37,7 +37,7 @@ def show_runtime(arguments: argparse.Namespace, environments: Sequence[tuple[str
 
 
 def show_previews(previews: Sequence[Row]) -> None:
-    """Print two lines for each preview: addresses get copied, and a table would cut them."""
+    """Print two lines for each preview, because people copy addresses and a table would cut them."""
     if not previews:
         print(qualify_commands("No previews. `pharos preview open BRANCH` opens one."))
         return

@@ -10,7 +10,7 @@ from operator_cli.terminal_text import make_cell, print_facts, sanitize
 
 
 def show_environments(arguments: argparse.Namespace, environments: list[dict[str, Any]]) -> None:
-    """Print environments with their desired state and whether they take deployments."""
+    """Print environments with their desired state and whether they accept deployments."""
     print_table(
         arguments,
         [
@@ -48,7 +48,7 @@ def _replicas(environment: dict[str, Any]) -> str:
 
 
 def _deploys(environment: dict[str, Any]) -> Text:
-    """Return the lock, or when the environment takes deployments."""
+    """Return the lock, or when the environment accepts deployments."""
     if environment["lock"] is not None:
         return make_cell(describe_lock(environment["lock"]), "bold red", max_length=120)
     conditions = [environment["window"] or "any time"]
@@ -64,7 +64,7 @@ def describe_lock(lock: dict[str, Any]) -> str:
 
 
 def show_environment(environment: dict[str, Any]) -> None:
-    """Print the settings of one environment, its lock, its release and what waits."""
+    """Print the settings of one environment, its lock, its release and its pending deployments."""
     path = f"{environment['project']['slug']}/{environment['slug']}"
     lock, active = environment["lock"], environment["active_deployment"]
     facts = {

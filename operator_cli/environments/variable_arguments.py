@@ -17,7 +17,7 @@ _STANDARD_INPUT: Final = "-"
 def find_replacing_file(arguments: argparse.Namespace) -> str | None:
     """Return the file of `set ENVIRONMENT FILE`, which replaces all variables; None for another form.
 
-    Raises `UsageError` for a file that could be the name of a variable: replacing removes variables.
+    Raises `UsageError` for a file whose name could be the name of a variable, because replacing removes variables.
     """
     words: list[str] = arguments.variables
     if arguments.file is not None or len(words) != 1 or words[0] == _STANDARD_INPUT:
@@ -48,10 +48,10 @@ def read_values(arguments: argparse.Namespace) -> dict[str, str]:
     if not values and equals:
         # Without the value, which may be a secret.
         raise UsageError(
-            f"{name}=… is no environment. Name one first: `pharos variables set ENVIRONMENT {name}=…`."
+            f"{name}=… is not an environment. Name one first: `pharos variables set ENVIRONMENT {name}=…`."
         )
     if not values:
-        raise UsageError("Name what to set: KEY=VALUE, KEY, - or --file FILE.")
+        raise UsageError("Name the variables to set: KEY=VALUE, KEY, - or --file FILE.")
     return values
 
 
@@ -61,7 +61,7 @@ def _read_words(words: list[str]) -> Iterator[tuple[str, str]]:
             yield from read_dotenv_file(word, "The variables cannot be read.").items()
             continue
         name, equals, value = word.partition("=")
-        # The message does not repeat the word: it may be a value whose name was forgotten.
+        # The message does not repeat the word, which may be a value whose name was forgotten.
         if _NAME.fullmatch(name) is None:
             raise UsageError(
                 f"Argument {number} after the environment is neither KEY=VALUE, nor KEY, nor a file. A KEY has "
@@ -79,9 +79,9 @@ def _ask(name: str) -> str:
     """Return the value that the person at the terminal types, which is not shown. Raises `CommandFailed`."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise CommandFailed(
-            f"Without a terminal nobody can be asked for {name}: pass its value on standard input with {name}=-."
+            f"Without a terminal, pharos cannot ask for {name}: pass its value on standard input with {name}=-."
         )
-    # Imported here: scripts do not need it.
+    # Imported here because scripts do not need it.
     import getpass
 
     try:

@@ -36,18 +36,21 @@ _WAITS: Final = (
     "If a second person is required, the change waits for `pharos approve variables`: exit status 3."
 )
 _DESCRIPTIONS: Final = {
-    "show": "With their version, when and by whom it was set, which are protected, and what waits for approval.",
-    "set": "The next deployment has them. KEY=VALUE is visible to other users of the machine while the command runs, "
+    "show": "Also shows the version with its time and author, protected names, and changes that wait for approval.",
+    "set": "The change takes effect with the next deployment. KEY=VALUE is visible to other users of "
+    "the machine while the command runs, "
     "and stays in the history of the shell. KEY alone asks for the value without showing it, KEY=- reads it from "
     "standard input, and - or --file FILE reads KEY=value lines (dotenv). An existing FILE in place of KEY replaces "
     f"all variables, as `pharos variables replace` does. {_WAITS}",
-    "unset": f"The next deployment does not have them any more. {_WAITS}",
-    "replace": f"The next deployment has them. A variable whose name is not in the file is removed. {_WAITS}",
-    "protect": "Previews that are opened from now on get no copy of these variables, neither those of pull requests "
-    "nor those of `pharos preview open --from`. Open previews keep their copies. The environment itself runs with the "
+    "unset": f"The change takes effect with the next deployment. {_WAITS}",
+    "replace": "The change takes effect with the next deployment. A variable whose name is not in "
+    f"the file is removed. {_WAITS}",
+    "protect": "New previews get no copy of these variables, neither previews of pull requests nor "
+    "those of `pharos preview open --from`. Open previews keep their copies. The environment "
+    "itself runs with the "
     "variables as before. Protection belongs to the name: it stays when the variables are replaced, and may be set "
     "before a variable of that name exists.",
-    "unprotect": f"Previews that are opened from now on get a copy of them. {_WAITS}",
+    "unprotect": f"New previews get a copy of these variables. {_WAITS}",
 }
 
 
@@ -145,7 +148,7 @@ def _unset(arguments: argparse.Namespace) -> int:
 
 
 def _find_missing(api: Api, environment: Environment, names: Iterable[str]) -> set[str]:
-    """Return the names that no variable has; none if the token may change variables and not read them."""
+    """Return the names that no variable has; none if the token may change but not read variables."""
     try:
         variables = _get(api, environment)["variables"]
     except ApiRefused as error:
@@ -194,7 +197,7 @@ def _unprotect(api: Api, arguments: argparse.Namespace, environment: Environment
 
 
 def _pending_change(result: Variables) -> int | None:
-    """Return the number of the change if the answer says that it waits for a second person."""
+    """Return the number of the change if the response says that it waits for a second person."""
     number: int | None = result.get("change_id")
     return number
 
@@ -218,7 +221,7 @@ def _show_replaced(environment: Environment, result: Variables) -> None:
 
 
 def _show_waiting(environment: Environment, result: Variables) -> bool:
-    """Print what a second person does if the change waits. Return True if it does."""
+    """Print the next step for the second person if the change waits. Return True if it waits."""
     change = _pending_change(result)
     if change is not None:
         print(_describe_waiting_change(environment.path, change))
@@ -230,7 +233,7 @@ def _count_variables(count: int) -> str:
 
 
 def _describe_waiting_change(path: str, change: int) -> str:
-    """Return what a second person does about a change of variables that waits."""
+    """Return the next step of the second person for a change of variables that waits."""
     return qualify_commands(
         f"Change {change} of {path} waits for a second person, who approves it with `pharos approve variables "
         f"{change}`."

@@ -1,4 +1,4 @@
-"""Builds the parser of one command: those of the others would import their modules."""
+"""Builds the parser of one command only, because the parsers of other commands would import their modules."""
 
 import argparse
 import importlib
@@ -24,7 +24,7 @@ class _Overview(CommandParser):
 
 
 class _ShowVersion(argparse.Action):
-    """`--version`. Reads the version only when it is asked for: `importlib.metadata` takes 30 ms to import."""
+    """`--version`. Reads the version only when needed: `importlib.metadata` takes 30 ms to import."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_arguments: Any) -> NoReturn:
         from importlib.metadata import version
@@ -48,5 +48,5 @@ def build_parser(command: str | None) -> CommandParser:
 
 
 def _parser_class(command: str) -> type[CommandParser]:
-    # argparse makes the parsers of commands and verbs from the class of the first one.
+    # argparse creates the parsers of commands and verbs from the class of the first parser.
     return type("CommandParser", (CommandParser,), {"usage_status": COMMANDS[command].usage_status})

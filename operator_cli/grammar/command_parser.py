@@ -14,24 +14,24 @@ _NOUNS = {"COMMAND": "command", "VERB": "verb", "ACTION": "action"}
 
 
 class CommandParser(argparse.ArgumentParser):
-    """The parser of a command and, because argparse makes them of the same class, of its verbs."""
+    """The parser of a command. argparse uses the same class for the parsers of its verbs."""
 
     usage_status = USAGE
     verbs_take_numbers = False
-    """True if each verb takes a number: its error for a number in place of the verb shows how to give it."""
+    """True if each verb takes a number: the error for a number instead of a verb then shows the correct form."""
     default_verb: str | None = None
-    """The verb that is meant where none is given."""
+    """The default verb."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        # An abbreviated flag means another one as soon as a flag with the same beginning is added.
+        # An abbreviated flag would change its meaning when a flag with the same beginning is added.
         super().__init__(*args, **{"allow_abbrev": False, **options})
         self._is_intermixed = False
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse all arguments: report unknown ones here, where argparse would report them with the usage of
-        `pharos` itself."""
+        """Parse all arguments. Report unknown ones here, because argparse would report them with the usage of
+        `pharos`."""
         words = sys.argv[1:] if args is None else list(args)
         if self.default_verb is not None and self._lacks_verb(words):
             words.insert(0, self.default_verb)
@@ -92,13 +92,13 @@ class CommandParser(argparse.ArgumentParser):
         """Return the suggestion for a value that is not one of the choices."""
         if isinstance(action, argparse._SubParsersAction):
             synonyms = find_synonyms(value, VERB_SYNONYMS, choices)
-            # The first is the nearest.
+            # The nearest word comes first.
             return join_suggestions(synonyms[:1]) or suggest(value, choices)
         return suggest(value, choices)
 
     def _parse_intermixed(self, words: Sequence[str], unknown: Sequence[str]) -> argparse.Namespace | None:
-        """Return the arguments if flags stand between the values of one argument (`set A=1 --quiet B=2`), which
-        argparse takes only when asked to; None if that is not why words are left over."""
+        """Return the arguments if flags are between the values of one argument (`set A=1 --quiet B=2`), which argparse
+        accepts only in its intermixed mode; None if words are left over for another reason."""
         has_words_only = not any(word.startswith("-") for word in unknown) and "--" not in words
         nargs = {action.nargs for action in self._get_positional_actions()}
         if not has_words_only or nargs & {argparse.PARSER, argparse.REMAINDER}:

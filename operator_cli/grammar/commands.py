@@ -14,15 +14,15 @@ from operator_cli.suggestions import find_similar, join_suggestions, suggest
 
 
 class Command(NamedTuple):
-    """Where a command is, and its line in the help of `pharos`."""
+    """The location of a command, and its line in the help of `pharos`."""
 
     module: str
     """The module below `operator_cli` with the `register_…` function."""
     summary: str
     usage_status: int = USAGE
-    """Exit status for wrong arguments and settings; another one where a command uses 2 for a result."""
+    """Exit status for wrong arguments and settings, which differs if a command uses 2 for a result."""
     is_noun: bool = False
-    """True if its name is a noun and nothing changes without a verb after it: it has a singular and a plural."""
+    """True if its name is a noun, which has a singular and a plural, and the command changes nothing without a verb."""
 
 
 COMMANDS_BY_GROUP: Final[dict[str, dict[str, Command]]] = {
@@ -36,20 +36,20 @@ COMMANDS_BY_GROUP: Final[dict[str, dict[str, Command]]] = {
             "telemetry.logs", "show the log of a deployment, of processes, or log records", is_noun=True
         ),
         "open": Command("environments.open", "open an environment in a browser"),
-        "report": Command("sites.report", "show who visits a site", is_noun=True),
+        "report": Command("sites.report", "show the visits of a site", is_noun=True),
         "login": Command("login.login", "log in to an installation, and store its URL and token"),
     },
     "projects and deployments": {
-        "project": Command("projects.project", "projects and who may deploy them", is_noun=True),
+        "project": Command("projects.project", "projects and the people who may deploy them", is_noun=True),
         "environment": Command(
-            "environments.environment", "environments of a project, where it runs", is_noun=True
+            "environments.environment", "environments of a project, in which it runs", is_noun=True
         ),
         "variables": Command("environments.variables", "variables of environments", is_noun=True),
         "deployments": Command("deployments.deployments", "show the newest deployments", is_noun=True),
         "cancel": Command("deployments.deployments", "cancel a deployment"),
-        "approvals": Command("deployments.approvals", "show what waits for a second person", is_noun=True),
-        "approve": Command("deployments.approvals", "approve what waits for a second person"),
-        "reject": Command("deployments.approvals", "reject what waits for a second person"),
+        "approvals": Command("deployments.approvals", "list pending approvals", is_noun=True),
+        "approve": Command("deployments.approvals", "approve a deployment or a change of variables"),
+        "reject": Command("deployments.approvals", "reject a deployment or a change of variables"),
         "lock": Command("environments.environment", "block deployments to an environment"),
         "unlock": Command("environments.environment", "allow deployments to an environment again"),
         "preview": Command("environments.preview", "environments of branches", is_noun=True),
@@ -76,7 +76,9 @@ COMMANDS_BY_GROUP: Final[dict[str, dict[str, Command]]] = {
         "queues": Command("monitors.queue", "show all queues at a glance", is_noun=True),
         "tail": Command("telemetry.tail", "show the newest events"),
         "traces": Command("telemetry.traces", "traces, with their spans as a tree", is_noun=True),
-        "issues": Command("telemetry.issues", "groups of exceptions, and what became of them", is_noun=True),
+        "issues": Command(
+            "telemetry.issues", "groups of exceptions with their status and assignee", is_noun=True
+        ),
         "services": Command("telemetry.services", "rate, errors and latency of services", is_noun=True),
         "metrics": Command("telemetry.metrics", "metrics and their values", is_noun=True),
         "send": Command("ingest.send", "ship event files and access logs"),
@@ -84,14 +86,18 @@ COMMANDS_BY_GROUP: Final[dict[str, dict[str, Command]]] = {
         "key": Command("ingest.keys", "ingest keys, with which applications send telemetry", is_noun=True),
     },
     "notifications": {
-        "incidents": Command("notifications.incidents", "what is wrong, and what was", is_noun=True),
+        "incidents": Command(
+            "notifications.incidents", "incidents: open and resolved problems", is_noun=True
+        ),
         "notifications": Command(
-            "notifications.sent", "what was sent, to whom, and whether it has arrived", is_noun=True
+            "notifications.sent", "sent notifications with their recipients and deliveries", is_noun=True
         ),
         "channels": Command(
             "notifications.channels", "where notifications are sent: e-mail, chats, webhooks", is_noun=True
         ),
-        "rules": Command("notifications.rules", "who is notified of what", is_noun=True),
+        "rules": Command(
+            "notifications.rules", "notification rules: the recipients of incidents", is_noun=True
+        ),
         "thresholds": Command(
             "notifications.thresholds", "limits of figures, beyond which an incident opens", is_noun=True
         ),
@@ -101,7 +107,7 @@ COMMANDS_BY_GROUP: Final[dict[str, dict[str, Command]]] = {
         ),
     },
     "analytics": {
-        "site": Command("sites.site", "websites that are measured, and their goals", is_noun=True),
+        "site": Command("sites.site", "measured websites and their goals", is_noun=True),
         "sites": Command("sites.site", "show all sites at a glance", is_noun=True),
     },
     "account": {
@@ -114,8 +120,8 @@ COMMANDS_BY_GROUP: Final[dict[str, dict[str, Command]]] = {
         "person": Command("accounts.person", "people in the account, and their roles", is_noun=True),
         "invitation": Command("accounts.invitation", "invitations of people to the account", is_noun=True),
         "token": Command("accounts.token", "API tokens", is_noun=True),
-        "usage": Command("accounts.usage", "show what the account has and stores"),
-        "audit": Command("accounts.audit", "show who changed what, when and from where"),
+        "usage": Command("accounts.usage", "show the number of objects and the stored data of the account"),
+        "audit": Command("accounts.audit", "show the audit log: changes with their author, time and origin"),
     },
     "on the machine of an installation": {
         "up": Command("processes.up", "run the whole platform in this process"),
@@ -148,16 +154,16 @@ COMPLETE: Final = "__complete"
 
 
 def find_command(word: str) -> str | None:
-    """Return the command that a word means: its name, or the plural or singular of a noun; None for another word."""
+    """Return the command with this name, or the plural or singular of this name; None for another word."""
     if word in COMMANDS:
         return word
     return next((name for name in _other_numbers(word) if name in COMMANDS and COMMANDS[name].is_noun), None)
 
 
 def suggest_command(word: str) -> str:
-    """Return ` Did you mean 'deploy'?` for commands that the unknown word may mean, as `suggest` does.
+    """Return ` Did you mean 'deploy'?` for commands that are similar to the unknown word, like `suggest`.
 
-    A verb with an `s` (`deploys`) never runs, because it may be meant as a list: nouns come first then.
+    A verb with an `s` (`deploys`) never runs, because the person may mean a list. Nouns come first then.
     """
     if synonyms := find_synonyms(word, COMMAND_SYNONYMS, COMMANDS):
         return join_suggestions(synonyms)

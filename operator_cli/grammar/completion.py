@@ -53,7 +53,7 @@ def _find_candidates(before: Sequence[str], current: str) -> Candidates:
 
 
 class _Place:
-    """Where the cursor is: the parser in charge there, and what the words before it have filled."""
+    """The position of the cursor: its parser, and the arguments that the words before it have filled."""
 
     def __init__(self, parser: CommandParser, words: Sequence[str]) -> None:
         self.parser = parser
@@ -82,7 +82,7 @@ class _Place:
                 yield names[0], action.help or ""
 
     def next_positional(self) -> argparse.Action | None:
-        """Return the argument that the next word without a dash belongs to."""
+        """Return the argument to which the next word without a dash belongs."""
         positionals = self.parser._get_positional_actions()
         if self._values < len(positionals):
             return positionals[self._values]

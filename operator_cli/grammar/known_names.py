@@ -1,6 +1,6 @@
-"""Names that arguments are completed with: of projects, environments and other objects of the installation.
+"""Names for completion: of projects, environments and other objects of the installation.
 
-A shell waits for them while somebody types: they are read with a short time limit, and kept for some seconds.
+A shell waits for them while a person types, so they are read with a short time limit and cached for some seconds.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def _emails(rows: Rows) -> list[str]:
 
 
 def _environments(projects: Rows) -> list[str]:
-    """Return the slugs of environments where they are unique, and `PROJECT/ENVIRONMENT` of all."""
+    """Return the unique slugs of environments, and `PROJECT/ENVIRONMENT` of all environments."""
     paths = [(project["slug"], each["slug"]) for project in projects for each in project["environments"]]
     slugs = [slug for _, slug in paths]
     return [slug for slug in slugs if slugs.count(slug) == 1] + ["/".join(path) for path in paths]
@@ -97,7 +97,7 @@ def _read_kept(file: Path) -> list[str] | None:
 
 def _keep(file: Path, names: Sequence[str]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # Renamed, because two shells may complete at once.
+    # Write and rename, because two shells may complete at the same time.
     new = file.with_name(f"{file.name}.{os.getpid()}.new")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as opened:

@@ -14,7 +14,7 @@ def describe_commands() -> str:
     lines = [
         "usage: pharos COMMAND … [--flags]",
         "",
-        "Deploys applications, takes in their telemetry, watches their jobs and",
+        "Deploys applications, receives their telemetry, monitors their jobs and",
         "measures their sites.",
         "`pharos COMMAND --help` shows the verbs or arguments of a command.",
     ]

@@ -1,4 +1,4 @@
-"""Words that people know from other tools, and what they are called here. Similar spelling alone leads astray."""
+"""Words from other tools, with the corresponding names here. Similar spelling alone would suggest wrong commands."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -42,10 +42,10 @@ VERB_SYNONYMS: Final[Mapping[str, Sequence[str]]] = {
     **dict.fromkeys(("retry", "send", "repeat"), ("resend",)),
     "rename": ("rename", "set --name"),
 }
-"""The first word of each is a verb."""
+"""The first word of each entry is a verb."""
 
 
 def find_synonyms(word: str, synonyms: Mapping[str, Sequence[str]], known: Iterable[str]) -> Sequence[str]:
-    """Return those of the known commands or verbs that `word` means; empty for a word without a synonym."""
+    """Return the known commands or verbs that are synonyms of `word`; empty if there are none."""
     names = frozenset(known)
     return [name for name in synonyms.get(word, ()) if name.startswith("-") or name.split()[0] in names]

@@ -52,7 +52,7 @@ def _run(arguments: argparse.Namespace) -> int:
     proposal = recognize(folder)
     if proposal is None:
         raise CommandFailed(
-            f"No application was recognized in {folder.resolve()}. Write {FILE} by hand: docs/applications.md "
+            f"No application was recognized in {folder.resolve()}. Write {FILE} by hand: docs/reference/applications.md "
             "describes it, and `pharos workflow check pharos.yaml` checks it."
         )
     branch = _read_branch(folder)

@@ -22,11 +22,14 @@ def register_login(commands: "argparse._SubParsersAction[argparse.ArgumentParser
     parser = commands.add_parser(
         "login",
         help="log in to an installation, and store its URL and token",
-        description="Check a token with an installation and store both as a profile, which later commands use. The "
-        "token is asked for, or read from standard input; `pharos token create` or an administrator makes one. With "
-        "--invitation, the secret of an invitation is read instead, and accepting it makes the token.",
+        description="Check a token with an installation and store both as a profile, which later "
+        "commands use. The command asks for the token, or reads it from standard input; `pharos "
+        "token create` or an administrator creates one. With --invitation, it reads the secret "
+        "of an invitation instead, and accepting the invitation creates the token.",
     )
-    parser.add_argument("url", metavar="URL", help="of the installation: https://pharos.example.com")
+    parser.add_argument(
+        "url", metavar="URL", help="the address of the installation: https://pharos.example.com"
+    )
     parser.add_argument(
         "--profile",
         metavar="NAME",
@@ -36,7 +39,7 @@ def register_login(commands: "argparse._SubParsersAction[argparse.ArgumentParser
     parser.add_argument(
         "--name",
         metavar="NAME",
-        help="with --invitation: your name, unless the installation knows you already",
+        help="with --invitation: your name, unless you have an account already",
     )
     parser.set_defaults(run=_log_in)
 
@@ -56,7 +59,7 @@ def _log_in(arguments: argparse.Namespace) -> int:
     print(f"Logged in{account} at {url.removesuffix('/api')}. The profile {name} is now the current one.")
     if has_local_installation():
         print(
-            f"In this folder commands go on using the local installation in {DEFAULT_DATA}; "
+            f"In this folder, commands still use the local installation in {DEFAULT_DATA}; "
             f"--profile {name} or {PROFILE_VARIABLE}={name} chooses the profile."
         )
     return 0
@@ -81,7 +84,7 @@ def _warn_about_plain_http(url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme == "http" and parts.hostname not in _LOCAL_HOSTS:
         print(
-            "pharos: The token travels unencrypted, because the URL is http://. Use https:// outside of a trusted "
+            "pharos: The token is sent unencrypted, because the URL is http://. Use https:// outside of a trusted "
             "network.",
             file=sys.stderr,
         )
@@ -111,7 +114,8 @@ def _read_secret(label: str) -> str:
 def _join(profile_name: str, url: str, name: str | None) -> Profile:
     """Return the stored profile of somebody who joins with an invitation. Raises `CommandFailed`.
 
-    An invitation works once and its token is shown once, so the token has to be kept whatever fails afterwards.
+    An invitation works once and its token is shown once, so the token must be stored or printed even if later steps
+    fail.
     """
     write_profiles(read_profiles())
     profile = Profile(profile_name, url, _get_token(url, name))
@@ -149,7 +153,7 @@ def _get_token(url: str, name: str | None) -> str:
         if name is not None or fields != ["name"]:
             raise
     if sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError("This installation does not know you yet: give your name with --name.")
+        raise UsageError("You have no account on this installation yet: give your name with --name.")
     print("Your name: ", end="", file=sys.stderr, flush=True)
     return _accept_invitation(url, secret, sys.stdin.readline().strip())
 
@@ -191,8 +195,8 @@ def register_logout(commands: "argparse._SubParsersAction[argparse.ArgumentParse
     parser = commands.add_parser(
         "logout",
         help="remove a stored token",
-        description="Remove a profile with its token from this machine. The token stays valid for others who have it: "
-        "`pharos token revoke` ends it.",
+        description="Remove a profile with its token from this machine. The token itself stays "
+        "valid: `pharos token revoke` revokes it.",
     )
     profile = parser.add_argument(
         "profile", nargs="?", metavar="PROFILE", help="as `pharos profile list` shows it (the current one)"

@@ -14,7 +14,7 @@ def register_whoami(commands: "argparse._SubParsersAction[argparse.ArgumentParse
     parser = commands.add_parser(
         "whoami",
         help="show the installation, account and person of the next command",
-        description="Show which installation and credential commands use here, and whose they are.",
+        description="Show the installation and credential that commands use here, with their account and person.",
     )
     add_client_arguments(parser)
     parser.set_defaults(run=_run)

@@ -1,7 +1,7 @@
 """Options for the settings and secrets of channels, derived from the catalogue of channel types.
 
-A secret is asked for, or read from a file or standard input: other users of a machine can read the arguments of its
-processes.
+Commands ask for secrets, or read them from a file or standard input, because other users of a machine can read the
+arguments of its processes.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from operator_cli.read_text import read_text
 
 _MAX_SECRET_KIB: Final = 4
 _MADE_BY_PHAROS: Final = frozenset({("webhook", "signing_secret")})
-"""Secrets that the installation makes if they are left out."""
+"""Secrets that the installation creates if they are left out."""
 
 
 def add_field_arguments(parser: argparse.ArgumentParser, fields: Iterable[ChannelField]) -> None:
@@ -28,7 +28,7 @@ def add_field_arguments(parser: argparse.ArgumentParser, fields: Iterable[Channe
                 f"--{option}-file",
                 metavar="FILE",
                 dest=f"secret_{field.name}",
-                help=f"file with it, or - for standard input: {help_}",
+                help=f"file with the secret, or - for standard input: {help_}",
             )
             complete(file, "file")
         else:
@@ -52,7 +52,7 @@ def _lower_first(text: str) -> str:
 
 
 def list_all_fields() -> list[ChannelField]:
-    """Return the settings and secrets of all types, one of each name and sort: what `set` may change."""
+    """Return the settings and secrets of all types that `set` may change, each name once."""
     found: dict[tuple[str, bool], ChannelField] = {}
     for channel_type in CHANNEL_TYPES.values():
         for field in channel_type.list_fields():
@@ -102,20 +102,20 @@ def _read_file(file: str) -> str:
 
 
 def _describe_secret(name: str, type_name: str) -> str:
-    """Return what the secret is and where it is found."""
+    """Return the meaning of the secret and where to find it."""
     known = CHANNEL_TYPES.get(type_name)
     fields = known.list_fields() if known is not None else ()
     return next((field.description for field in fields if field.is_secret and field.name == name), name) + "."
 
 
 def ask_for_secret(name: str, type_name: str) -> str:
-    """Return what the person at the terminal types, which is not shown, for a channel of this type. Raises
+    """Ask for a secret of a channel of this type at the terminal, without echo, and return it. Raises
     `CommandFailed`."""
     label = name.replace("_", " ")
     if sys.stdin is None or not sys.stdin.isatty():
         option = f"--{name.replace('_', '-')}-file"
         raise CommandFailed(
-            f"Without a terminal nobody can be asked for the secret {label}: pass it with {option} FILE, or with "
+            f"Without a terminal, pharos cannot ask for the secret {label}: pass it with {option} FILE, or with "
             f"{option} - on standard input."
         )
     # Imported here: scripts do not need it.

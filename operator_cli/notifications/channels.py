@@ -1,4 +1,4 @@
-"""`pharos channels list|show|create|set|test|remove`: where notifications are sent."""
+"""`pharos channels list|show|create|set|test|remove`: the destinations of notifications."""
 
 import argparse
 from typing import Any, Final
@@ -23,18 +23,19 @@ from operator_cli.notifications.quiet_hours import add_quiet_hours_options, read
 
 _VERBS: Final = {
     "list": "list channels with their types and states",
-    "show": "show one with its settings, without its secrets",
-    "create": "create a channel; its secrets are asked for",
+    "show": "show a channel with its settings, without its secrets",
+    "create": "create a channel; the command asks for its secrets",
     "set": "change its settings, secrets or quiet hours",
-    "test": "send a test incident, and follow it until it has arrived",
-    "remove": "remove one from all rules; what it has yet to send is canceled",
+    "test": "send a test incident, and follow it until it is delivered",
+    "remove": "remove a channel, also from all rules, and cancel its unsent notifications",
 }
 _DESCRIPTIONS: Final = {
-    "create": "A secret is asked for, or read from the file of its option: it is never an argument, which other users "
-    "of the machine could read. `pharos channels create TYPE --help` lists what a type takes.",
+    "create": "The command asks for a secret, or reads it from the file of its option. Secrets are "
+    "never arguments, which other users of the machine could read. `pharos channels create "
+    "TYPE --help` lists the settings of a type.",
     "set": "Which options apply depends on the type of the channel. Secrets that are not given stay. "
-    "With an address of another server, give all of them but signing_secret again.",
-    "test": "The test takes the way of every incident: rule, group, delivery. Exits with 1 if it was not delivered.",
+    "If an address leads to another server, give all secrets except signing_secret again.",
+    "test": "The test is processed like every incident: rule, group, delivery. Exits with 1 if it was not delivered.",
 }
 
 
@@ -74,7 +75,9 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
                 help="ask for this secret: url, bot_token …; may be repeated",
             )
         case "test":
-            parser.add_argument("--no-wait", action="store_true", help="do not follow it", dest="leaves_it")
+            parser.add_argument(
+                "--no-wait", action="store_true", help="do not wait for the delivery", dest="leaves_it"
+            )
         case "remove":
             add_yes_argument(parser)
 
@@ -89,7 +92,7 @@ def _add_types(parser: argparse.ArgumentParser) -> None:
             description=f"{channel_type.title}: {channel_type.description}.",
             argument_default=argparse.SUPPRESS,
         )
-        one.add_argument("name", metavar="NAME", help="what the channel is called")
+        one.add_argument("name", metavar="NAME", help="the name of the channel")
         add_field_arguments(one, channel_type.list_fields())
         add_quiet_hours_options(one)
         add_client_arguments(one)
@@ -145,7 +148,7 @@ def _set(arguments: argparse.Namespace, api: Api) -> int:
         changes["quiet_hours"] = None
     secrets = read_given_secrets(arguments)
     if not (changes or secrets or arguments.ask):
-        raise UsageError("Say what to change: `pharos channels set --help` lists what can be.")
+        raise UsageError("Name a setting to change: `pharos channels set --help` lists them.")
     channel = find_channel(api, arguments.channel)
     secrets |= {name: ask_for_secret(name, str(channel["type"])) for name in arguments.ask}
     if secrets:
@@ -154,7 +157,7 @@ def _set(arguments: argparse.Namespace, api: Api) -> int:
 
 
 def _remove(arguments: argparse.Namespace, api: Api, channel: Row) -> int:
-    consequence = f"remove channel {channel['name']} from all rules, and cancel what it has yet to send"
+    consequence = f"remove channel {channel['name']} from all rules, and cancel its unsent notifications"
     if not confirm(arguments, consequence):
         return 1
     return print_result(arguments, api.delete(CHANNELS, channel["id"]), _show_removed)

@@ -1,4 +1,4 @@
-"""Finds the channel, rule, threshold, incident or person that an argument of a notification command names."""
+"""Finds the channel, rule, threshold, incident or person named by an argument of a notification command."""
 
 import argparse
 from collections import Counter
@@ -76,7 +76,7 @@ def _keys_of_threshold(row: Row) -> Sequence[str]:
 
 
 def _get(api: Api, path: str, number: str) -> Row | None:
-    """Return the row with this number; None if there is none: it may be a name of digits."""
+    """Return the row with this number; None if there is none, because the text may be a name of digits."""
     try:
         found: Row = api.get(path, number)
     except ApiRefused as error:
@@ -110,14 +110,14 @@ def _find_newest(api: Api, path: str, name: str, noun: str, command: str) -> Row
         if found is not None:
             return found
     if len(begun) > 1:
-        raise NoSuchName(f"{name!r} is the beginning of several IDs: write more of it.")
+        raise NoSuchName(f"{name!r} is the beginning of several IDs: write more characters.")
     raise NoSuchName(
         f"None of the newest {_SEARCHED} {command} has the ID {name!r}. `pharos {command} list` shows them."
     )
 
 
 def find_recipients(api: Api, channels: Sequence[str], people: Sequence[str]) -> list[dict[str, object]]:
-    """Return the recipients of a rule as the API takes them. Raises `CommandFailed`."""
+    """Return the recipients of a rule in the form of the API. Raises `CommandFailed`."""
     return [
         *({"channel": find_channel(api, name)["id"]} for name in channels),
         *({"person": find_person(api, name)["id"]} for name in people),
@@ -125,7 +125,7 @@ def find_recipients(api: Api, channels: Sequence[str], people: Sequence[str]) ->
 
 
 def format_place(row: Row) -> str:
-    """Return `PROJECT/ENVIRONMENT`, `PROJECT`, or `-` for what belongs to no project."""
+    """Return `PROJECT/ENVIRONMENT`, `PROJECT`, or `-` without a project."""
     project, environment = row.get("project"), row.get("environment")
     if project is None:
         return "-"

@@ -1,4 +1,4 @@
-"""Send a test incident to a channel, and follow its notification until it is sent or given up."""
+"""Send a test incident to a channel, and follow its notification until it is sent or has finally failed."""
 
 import argparse
 import shlex
@@ -25,7 +25,7 @@ _FINAL: Final = ("sent", "failed", "canceled")
 
 
 def follow_test(arguments: argparse.Namespace, api: Api, channel: Row) -> int:
-    """Print how the test went, with its attempts. Return exit status 0 if it was delivered, else 1."""
+    """Print the result of the test and its attempts. Return exit status 0 if it was delivered, else 1."""
     began = time.monotonic()
     test = api.post(CHANNELS, channel["id"], "test")
     if arguments.leaves_it:
@@ -54,7 +54,7 @@ def _wait(api: Api, channel: Row, test: Mapping[str, Any], began: float) -> dict
                 if waited + _seconds_until(notification["next_attempt_at"]) > _PATIENCE_SECONDS:
                     break
                 _report(
-                    f"The next attempt{_write_next(notification)}. Ctrl-C ends the waiting, and not the test."
+                    f"The next attempt{_write_next(notification)}. Ctrl-C stops the waiting, not the test."
                 )
         if not reported and not is_explained and waited > _EXPLAIN_SECONDS:
             is_explained = True
@@ -62,14 +62,15 @@ def _wait(api: Api, channel: Row, test: Mapping[str, Any], began: float) -> dict
         time.sleep(_POLL_SECONDS)
     if notification is None:
         raise CommandFailed(
-            f"No notification was written within {_PATIENCE_SECONDS:.0f} s: the workers of the installation may not "
-            "run. `pharos notifications list` shows it once it is there."
+            f"No notification was written within {_PATIENCE_SECONDS:.0f} s: the workers of the "
+            "installation may not be running. `pharos notifications list` shows it once it is "
+            "written."
         )
     count = notification["attempts"]
     raise CommandFailed(
         f"The test is not delivered yet, after {count} attempt{'' if count == 1 else 's'}. The next "
         f"attempt{_write_next(notification)}. "
-        f"`pharos notifications show {notification['id']}` shows what becomes of it."
+        f"`pharos notifications show {notification['id']}` shows its progress."
     )
 
 
@@ -85,7 +86,7 @@ def _write_next(notification: Mapping[str, Any]) -> str:
 
 
 def _explain(api: Api, channel: Row, notification: Mapping[str, Any] | None) -> None:
-    """Report which earlier message the test waits for: those to one channel are sent in their order."""
+    """Print the earlier message for which the test waits: messages to one channel are sent in order."""
     pending = api.get_all(
         "notifications", query={"channel": channel["id"], "status": "pending"}, limit=_LISTED
     )
@@ -114,7 +115,7 @@ def _report(text: str) -> None:
 def _show_begun(channel: Row) -> None:
     print(
         qualify_commands(
-            f"A test of {channel['name']} is on its way. `pharos notifications list` shows what becomes of it."
+            f"A test of {channel['name']} was started. `pharos notifications list` shows its progress."
         )
     )
 
@@ -126,16 +127,16 @@ def _show(api: Api, notification: dict[str, Any], channel: Row, began: float) ->
     print_attempts(notification["deliveries"])
     elapsed = format_elapsed(time.monotonic() - began)
     if notification["status"] == "sent":
-        print(f"The test has arrived at {channel['name']} after {elapsed}.")
+        print(f"The test was delivered to {channel['name']} after {elapsed}.")
         return
     error = str(notification["last_error"])
     print(f"The test was not delivered: {error}")
-    # A receiver that is gone for good turns its channel off.
+    # If the receiver is permanently gone, the channel is turned off.
     print(qualify_commands(_advise(channel, error, is_off=not api.get(CHANNELS, channel["id"])["enabled"])))
 
 
 def _advise(channel: Row, error: str, *, is_off: bool) -> str:
-    """Return what to do after a failed test: the command that changes what the type needs."""
+    """Return the next step after a failed test: the command that changes the settings of the type."""
     name = shlex.quote(channel["name"])
     again = f"Then test again: `pharos channels test {name}`."
     state = "The channel is off now. " if is_off else ""

@@ -84,13 +84,13 @@ def _explain_nothing_sent(incident: dict[str, Any]) -> str:
         return "Nothing was sent of it: it is silenced."
     return (
         "Nothing was sent of it yet. The first message waits for further incidents, and\n"
-        "for the end of quiet hours. `pharos rules` shows who is notified of what."
+        "for the end of quiet hours. `pharos rules` shows the recipients of incidents."
     )
 
 
 def _format_state(incident: dict[str, Any]) -> Text:
     if incident["state"] != "firing":
-        # An event without an end is over at once.
+        # An event without an end ends at once.
         return Text("resolved" if incident["state"] == "resolved" else "event", style="dim")
     state = "open" if incident["acknowledged_at"] is None else "acknowledged"
     if incident["silenced_until"] is not None:

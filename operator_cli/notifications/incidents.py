@@ -1,4 +1,4 @@
-"""`pharos incidents list|show|acknowledge|silence`: what is wrong, and what was."""
+"""`pharos incidents list|show|acknowledge|silence`: open and resolved problems."""
 
 import argparse
 from typing import Any, Final
@@ -16,15 +16,16 @@ from operator_cli.notifications.option_names import names_options
 from operator_cli.notifications.time_arguments import add_end_arguments
 
 _VERBS: Final = {
-    "list": "list incidents, those that are open first",
-    "show": "show one with its figures, the deployment before it and its notifications",
-    "acknowledge": "stop the reminders of one; its end is still sent",
-    "silence": "do not send one for some time; its end is still sent",
+    "list": "list incidents, open ones first",
+    "show": "show an incident with its figures, the deployment before it and its notifications",
+    "acknowledge": "stop the reminders of an incident; its end is still sent",
+    "silence": "do not send an incident for some time; its end is still sent",
 }
 _DESCRIPTIONS: Final = {
     "list": "The newest first. Tests of channels are left out, unless --kind test.",
     "acknowledge": "With --group, all open incidents of the same project, environment and family of kinds.",
-    "silence": "With --group, everything of the same project, environment and family, also what begins meanwhile.",
+    "silence": "With --group, all incidents of the same project, environment and family, also those "
+    "that begin meanwhile.",
 }
 _STATES: Final = {"open": "firing", "acknowledged": "acknowledged", "resolved": "resolved", "all": None}
 _FIRING: Final = "firing"
@@ -33,7 +34,7 @@ _FIRING: Final = "firing"
 def register_incidents(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "incidents",
-        help="what is wrong, and what was",
+        help="incidents: open and resolved problems",
         description="Incidents: heartbeats that are down, deployments that failed, figures beyond their thresholds … "
         "from their beginning to their end. `pharos incidents` alone lists them.",
     )
@@ -42,8 +43,8 @@ def register_incidents(commands: "argparse._SubParsersAction[argparse.ArgumentPa
 
 def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     if verb == "list":
-        parser.add_argument("--state", choices=_STATES, default="all", help="all if left out")
-        add_project_argument(parser, "only those of this project")
+        parser.add_argument("--state", choices=_STATES, default="all", help="by default all")
+        add_project_argument(parser, "only of this project")
         add_environment_option(parser, is_filter=True)
         parser.add_argument(
             "--kind", metavar="KIND", help="only this kind (heartbeat.down) or family (heartbeat)"
@@ -56,7 +57,9 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     if verb == "silence":
         add_end_arguments(parser)
         parser.add_argument("--reason", metavar="TEXT", default="", help="for others to read")
-    parser.add_argument("--group", action="store_true", help="also the others of its kind in its environment")
+    parser.add_argument(
+        "--group", action="store_true", help="also the other incidents of its family in its environment"
+    )
 
 
 @names_options
@@ -75,7 +78,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace, api: Api) -> list[dict[str, Any]]:
-    """Return incidents, the open ones first, of which there may be more than of the newest."""
+    """Return incidents, all open ones first, then the newest others."""
     query: dict[str, Any] = {"kind": arguments.kind}
     if arguments.environment is not None:
         query["environment"] = resolve_environment(api, arguments.environment, arguments.project_id).id

@@ -87,7 +87,7 @@ def _print_content(content: dict[str, Any]) -> None:
     try:
         message = msgspec.convert(content, Message)
     except msgspec.ValidationError:
-        # Of another version of Pharos.
+        # The message was written by another version of Pharos.
         return
     print()
     for line in render_text(message).splitlines():
@@ -98,7 +98,7 @@ def print_attempts(attempts: Sequence[dict[str, Any]]) -> None:
     """Print the attempts, the first one first, each on a line of its own."""
     if not attempts:
         print("No attempt to deliver it yet.")
-    # Never wrapped: errors of servers are searched for.
+    # Never wrap errors of servers, because people search for them.
     console = Console(highlight=False, soft_wrap=True)
     for attempt in reversed(attempts):
         line = Text(f"{format_second(attempt['at'])} UTC  ")

@@ -1,4 +1,4 @@
-"""Errors of the API about fields, in the words of the command: the caller gave options, and not fields."""
+"""Converts errors of the API about fields to the names of the options that the person has given."""
 
 import argparse
 import re
@@ -39,7 +39,7 @@ _OPTIONS: Final = {
 
 
 def names_options(handler: Handler) -> Handler:
-    """Make a handler raise the errors of fields with the names of the options that set them."""
+    """Decorate a handler so that errors about fields name the options that set them."""
 
     @wraps(handler)
     def run(arguments: argparse.Namespace) -> int:

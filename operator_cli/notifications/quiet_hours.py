@@ -16,21 +16,22 @@ _VERBS: Final = {
     "clear": "remove your quiet hours",
 }
 _DESCRIPTIONS: Final = {
-    "set": "What waits is sent at their end, unless it is over by then. Critical incidents are always sent at once.",
+    "set": "Waiting notifications are sent at their end, unless their incidents are over by then. "
+    "Critical incidents are always sent at once.",
 }
 _PATH: Final = ("me", "notification-preferences")
 _SPAN: Final = re.compile(r"((?:[01][0-9]|2[0-3]):[0-5][0-9])-((?:[01][0-9]|2[0-3]):[0-5][0-9])")
 _DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 QuietHours = Mapping[str, Any]
-"""Quiet hours as the API has them."""
+"""Quiet hours in the form of the API."""
 
 
 def register_quiet_hours(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "quiet-hours",
         help="hours in which you get critical notifications only",
-        description="Your quiet hours, in your time zone, for e-mail of Pharos to you. Channels have their own: "
+        description="Your quiet hours, in your time zone, for e-mail from Pharos to you. Channels have their own: "
         "`pharos channels set CHANNEL --quiet-hours`. `pharos quiet-hours` alone shows them.",
     )
     add_verbs(parser, _VERBS, _run, _add_arguments, _DESCRIPTIONS, default="show")
@@ -41,7 +42,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
         return
     parser.add_argument("hours", metavar="FROM-TO", type=_parse_span, help="22:00-07:00")
     parser.add_argument(
-        "--timezone", metavar="NAME", required=True, help="whose clock they follow: Europe/Berlin"
+        "--timezone", metavar="NAME", required=True, help="the time zone of these hours: Europe/Berlin"
     )
     _add_days_argument(parser)
 
@@ -55,7 +56,9 @@ def add_quiet_hours_options(parser: argparse.ArgumentParser) -> None:
         dest="hours",
         help="only critical notifications in these hours: 22:00-07:00",
     )
-    parser.add_argument("--timezone", metavar="NAME", help="whose clock they follow: Europe/Berlin (UTC)")
+    parser.add_argument(
+        "--timezone", metavar="NAME", help="the time zone of these hours: Europe/Berlin (UTC)"
+    )
     _add_days_argument(parser)
 
 
@@ -70,7 +73,7 @@ def _add_days_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def read_quiet_hours(arguments: argparse.Namespace) -> dict[str, Any] | None:
-    """Return the quiet hours as the API takes them; None if none are given. Raises `UsageError`."""
+    """Return the quiet hours in the form of the API; None if none are given. Raises `UsageError`."""
     hours: tuple[str, str] | None = getattr(arguments, "hours", None)
     timezone, days = getattr(arguments, "timezone", None), getattr(arguments, "days", None)
     if hours is None:
@@ -86,7 +89,7 @@ def read_quiet_hours(arguments: argparse.Namespace) -> dict[str, Any] | None:
 def _parse_span(text: str) -> tuple[str, str]:
     found = _SPAN.fullmatch(text)
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no span of hours; write 22:00-07:00")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a span of hours; write 22:00-07:00")
     return found[1], found[2]
 
 
@@ -96,7 +99,7 @@ def _parse_days(text: str) -> list[str]:
     for word in text.split(","):
         matching = [day for day in _DAYS if len(word) >= 3 and day.startswith(word.lower())]
         if len(matching) != 1:
-            raise argparse.ArgumentTypeError(f"{word!r} is no day of the week, such as mon or monday")
+            raise argparse.ArgumentTypeError(f"{word!r} is not a day of the week, such as mon or monday")
         days += matching
     return days
 

@@ -35,7 +35,7 @@ def show_rules(arguments: argparse.Namespace, rules: list[dict[str, Any]]) -> No
             )
             for rule in rules
         ],
-        empty="No rules yet: the default one applies (`pharos rules default`).\n`pharos rules create NAME` makes one.",
+        empty="No rules yet: the default rule applies (`pharos rules default`).\n`pharos rules create NAME` makes one.",
     )
 
 
@@ -65,7 +65,7 @@ def show_default_rule(rule: dict[str, Any]) -> None:
             else "no, a rule is about the whole account",
             "notifies": _format_recipients(rule),
             "by": "e-mail" if rule["sends_email"] else "nothing: the installation sends no e-mail",
-            "kinds": "those that are on by default: `pharos rules kinds` lists them",
+            "kinds": "kinds that are on by default: `pharos rules kinds` lists them",
         },
     )
     if rule.get("nobody") is not None:

@@ -1,4 +1,4 @@
-"""`pharos rules list|show|create|set|remove|default|kinds`: who is notified of what."""
+"""`pharos rules list|show|create|set|remove|default|kinds`: the recipients of incidents."""
 
 import argparse
 from typing import Any, Final
@@ -23,26 +23,26 @@ from operator_cli.notifications.option_names import names_options
 from pipeline_contracts.alert_kinds import SEVERITIES
 
 _VERBS: Final = {
-    "list": "list rules with what they match and whom they notify",
+    "list": "list rules with their conditions and recipients",
     "show": "show one",
-    "create": "notify channels and people of incidents",
-    "set": "change what it matches or whom it notifies",
+    "create": "create a rule that notifies channels and people of incidents",
+    "set": "change the conditions or recipients of a rule",
     "remove": "remove one",
-    "default": "show the rule of projects without one of their own",
+    "default": "show the default rule, for projects without their own rule",
     "kinds": "list the kinds of alerts that rules and silences may name",
 }
 _DESCRIPTIONS: Final = {
-    "list": "An account without rules has a default one: `pharos rules default` shows it.",
+    "list": "An account without rules has a default rule: `pharos rules default` shows it.",
     "create": "Without --project it is for all projects and the platform itself. Without --kind it is for the kinds "
     "that notify by default; `pharos rules kinds` lists all.",
-    "set": "Lists that are given replace those of the rule.",
+    "set": "Given lists replace those of the rule.",
 }
 
 
 def register_rules(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "rules",
-        help="who is notified of what",
+        help="notification rules: the recipients of incidents",
         description="Notification rules: which incidents are sent to which channels and people. `pharos rules` alone "
         "lists them.",
     )
@@ -57,7 +57,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
             add_project_argument(parser, "only rules of this project")
             return
         case "create":
-            parser.add_argument("name", metavar="NAME", help="what it is called; unique in the account")
+            parser.add_argument("name", metavar="NAME", help="its name, unique in the account")
         case _:
             add_rule_argument(parser)
     match verb:
@@ -71,7 +71,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
             parser.add_argument(
                 "--default-kinds", action="store_true", help="the kinds that notify by default"
             )
-            parser.add_argument("--enabled", choices=ON_OFF, help="whether it notifies anybody")
+            parser.add_argument("--enabled", choices=ON_OFF, help="whether the rule is enabled")
         case "remove":
             add_yes_argument(parser)
 
@@ -92,7 +92,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         metavar="KIND",
         help="only this kind (heartbeat.down), or all of a family (heartbeat); may be repeated",
     )
-    parser.add_argument("--min-severity", choices=SEVERITIES, help="leave out what is less severe (info)")
+    parser.add_argument("--min-severity", choices=SEVERITIES, help="leave out less severe incidents (info)")
     parser.add_argument(
         "--reminders", choices=ON_OFF, help="repeat open incidents after an hour, then daily (on)"
     )
@@ -133,7 +133,7 @@ def _list(arguments: argparse.Namespace, api: Api) -> int:
 
 def _create(arguments: argparse.Namespace, api: Api) -> int:
     if not (arguments.channels or arguments.persons):
-        raise UsageError("Name whom it notifies: --channel CHANNEL or --person PERSON.")
+        raise UsageError("Name the recipients: --channel CHANNEL or --person PERSON.")
     body: dict[str, Any] = {"name": arguments.name, **_read_settings(arguments, api)}
     if arguments.environment is not None:
         environment = resolve_environment(api, arguments.environment, arguments.project_id)
@@ -151,7 +151,7 @@ def _set(arguments: argparse.Namespace, api: Api) -> int:
     given = (arguments.name, arguments.enabled, arguments.kinds, arguments.min_severity, arguments.reminders)
     recipients = arguments.channels or arguments.persons
     if all(value is None for value in given) and not (recipients or arguments.default_kinds):
-        raise UsageError("Say what to change: `pharos rules set --help` lists what can be.")
+        raise UsageError("Name a setting to change: `pharos rules set --help` lists them.")
     rule = find_rule(api, arguments.rule)
     changes = _read_settings(arguments, api)
     if arguments.name is not None:
@@ -165,7 +165,7 @@ def _set(arguments: argparse.Namespace, api: Api) -> int:
 
 
 def _read_settings(arguments: argparse.Namespace, api: Api) -> dict[str, Any]:
-    """Return the settings that were given, as the API takes them."""
+    """Return the given settings in the form of the API."""
     settings: dict[str, Any] = {}
     if arguments.channels or arguments.persons:
         settings["recipients"] = find_recipients(api, arguments.channels or (), arguments.persons or ())
@@ -194,7 +194,7 @@ def _show_one(rule: dict[str, Any]) -> None:
 
 
 def _show_saved(api: Api, rule: dict[str, Any], *, is_new: bool) -> None:
-    """Show the rule, and what may surprise: people without e-mail, and the end of the default rule."""
+    """Print the rule and warnings: that people get no e-mail, or that the default rule no longer applies."""
     _show_one(rule)
     try:
         sends_email = api.get(DEFAULT_RULE)["sends_email"]
@@ -202,11 +202,11 @@ def _show_saved(api: Api, rule: dict[str, Any], *, is_new: bool) -> None:
             [row for row in api.get_all(RULES) if row["id"] != rule["id"]] if is_new and sends_email else []
         )
     except ApiRefused:
-        # The rule is saved: a look at others must not fail the command.
+        # The rule is saved, so errors of these reads must not fail the command.
         return
     if not sends_email:
         if any(recipient["person"] is not None for recipient in rule["recipients"]):
-            print("The installation sends no e-mail (PHAROS_SMTP_URL): people of the rule are sent nothing.")
+            print("The installation sends no e-mail (PHAROS_SMTP_URL): people in the rule get nothing.")
     elif is_new and not any(_has_scope_of(other, rule) for other in others):
         project = rule["project"]
         where = "" if project is None else f" to project {project['slug']}"
@@ -214,7 +214,7 @@ def _show_saved(api: Api, rule: dict[str, Any], *, is_new: bool) -> None:
 
 
 def _has_scope_of(other: dict[str, Any], rule: dict[str, Any]) -> bool:
-    """Return whether the default rule did not apply before, because of this other rule."""
+    """Return True if this other rule already kept the default rule from applying."""
     if other["project"] is None:
         return True
     return rule["project"] is not None and other["project"]["id"] == rule["project"]["id"]

@@ -1,4 +1,4 @@
-"""`pharos notifications list|show|resend`: what was sent, to whom, and whether it has arrived."""
+"""`pharos notifications list|show|resend`: sent notifications with their recipients and deliveries."""
 
 import argparse
 from typing import Any, Final
@@ -13,8 +13,8 @@ from operator_cli.notifications.find import find_channel, find_incident, find_no
 
 _VERBS: Final = {
     "list": "list notifications with their recipients and states",
-    "show": "show the text of one, and every attempt to deliver it",
-    "resend": "send one once more, with the same message ID",
+    "show": "show the text of a notification, and every attempt to deliver it",
+    "resend": "send a notification again, with the same message ID",
 }
 _DESCRIPTIONS: Final = {"list": "The newest first, of the last 90 days."}
 _STATUSES: Final = ("pending", "sent", "failed", "canceled")
@@ -23,9 +23,9 @@ _STATUSES: Final = ("pending", "sent", "failed", "canceled")
 def register_notifications(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "notifications",
-        help="what was sent, to whom, and whether it has arrived",
+        help="sent notifications with their recipients and deliveries",
         description="Messages about incidents, one for each recipient. `pharos notifications` alone lists them; "
-        "`pharos rules` says who gets them, `pharos channels` where they are sent.",
+        "`pharos rules` shows their recipients, `pharos channels` their destinations.",
     )
     add_verbs(parser, _VERBS, _run, _add_arguments, _DESCRIPTIONS, default="list")
 
@@ -36,18 +36,16 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
             "notification", metavar="NOTIFICATION", help="its ID, or the beginning that `list` shows"
         )
         return
-    parser.add_argument("--status", choices=_STATUSES, help="only those with this status")
-    channel = parser.add_argument(
-        "--channel", metavar="CHANNEL", help="only those to this channel: name or ID"
-    )
+    parser.add_argument("--status", choices=_STATUSES, help="only with this status")
+    channel = parser.add_argument("--channel", metavar="CHANNEL", help="only to this channel: name or ID")
     complete(channel, "channel")
-    parser.add_argument("--incident", metavar="INCIDENT", help="only those that list this incident")
-    add_project_argument(parser, "only those of this project")
+    parser.add_argument("--incident", metavar="INCIDENT", help="only notifications that list this incident")
+    add_project_argument(parser, "only of this project")
     parser.add_argument(
         "--since",
         type=parse_moment,
         metavar="TIME",
-        help="only those since then: 2d, 2026-11-20T09:30Z",
+        help="only since this time: 2d, 2026-11-20T09:30Z",
     )
     add_limit_argument(parser, 20)
 
@@ -84,7 +82,8 @@ def _show_list(arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> Non
     show_notifications(
         arguments,
         rows,
-        "No notifications. `pharos rules` shows who is notified of what,\n`pharos channels test CHANNEL` sends a test.",
+        "No notifications. `pharos rules` shows the recipients of incidents,\n`pharos channels test "
+        "CHANNEL` sends a test.",
     )
 
 
@@ -98,6 +97,6 @@ def _show_resent(notification: dict[str, Any]) -> None:
     print(
         qualify_commands(
             f"It is sent again to {notification['recipient']}. "
-            f"`pharos notifications show {notification['id']}` shows what becomes of it."
+            f"`pharos notifications show {notification['id']}` shows its progress."
         )
     )

@@ -15,11 +15,11 @@ from operator_cli.notifications.time_arguments import add_end_arguments, parse_t
 _VERBS: Final = {
     "list": "list silences that have not ended",
     "create": "silence a project, an environment or some kinds for some time",
-    "end": "end one now: what it holds is sent if it is still open",
+    "end": "end a silence now; incidents that it holds are sent if they are still open",
 }
 _DESCRIPTIONS: Final = {
-    "create": "For maintenance. Without --project and --environment it is for everything in the account. Incidents "
-    "that are still open at the end are sent then; the end of one that was sent is always sent.",
+    "create": "For maintenance. Without --project and --environment, it applies to the whole account. Incidents "
+    "that are still open at the end are sent then; the end of an incident that was sent is always sent.",
 }
 
 
@@ -68,7 +68,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _read(arguments: argparse.Namespace, api: Api) -> dict[str, Any]:
-    """Return the silence as the API takes it."""
+    """Return the silence in the form of the API."""
     body: dict[str, Any] = {
         "reason": arguments.reason,
         "ends_at": read_end(api, arguments, arguments.begin).isoformat(),

@@ -1,4 +1,4 @@
-"""`pharos thresholds list|show|create|set|remove`: limits of figures, beyond which an incident opens."""
+"""`pharos thresholds list|show|create|set|remove`: limits of figures beyond which an incident opens."""
 
 import argparse
 from typing import Any, Final
@@ -22,7 +22,7 @@ _VERBS: Final = {
     "show": "show one",
     "create": "open an incident while a figure is beyond a value",
     "set": "change its value or settings",
-    "remove": "remove one, which ends its incident",
+    "remove": "remove a threshold, which ends its incident",
 }
 _DESCRIPTIONS: Final = {
     "create": "queue.wait is the age of the oldest job in seconds, queue.size the number of waiting jobs, "
@@ -56,7 +56,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
             add_environment_option(parser, is_filter=True)
             return
         case "create":
-            parser.add_argument("name", metavar="NAME", help="what it is called in its environment")
+            parser.add_argument("name", metavar="NAME", help="its name, unique in its environment")
             parser.add_argument("kind", metavar="KIND", choices=_KINDS, help=", ".join(_KINDS))
             parser.add_argument("target", metavar="TARGET", help="name of the queue, service or metric")
             add_environment_option(parser)
@@ -92,9 +92,11 @@ def _add_settings(parser: argparse.ArgumentParser, *, is_new: bool) -> None:
         type=parse_duration,
         metavar="TIME",
         dest="pending_seconds",
-        help="for how long it must be beyond the value (1m; up to 1d)",
+        help="how long the figure must be beyond the value (1m; up to 1d)",
     )
-    parser.add_argument("--severity", choices=SEVERITIES, help="of the incident (that of the kind)")
+    parser.add_argument(
+        "--severity", choices=SEVERITIES, help="the severity of the incident (the severity of the kind)"
+    )
     parser.add_argument("--service", metavar="NAME", help="for a metric: only of this service")
     parser.add_argument("--aggregation", choices=_AGGREGATIONS, help="for a metric (avg)")
 
@@ -136,13 +138,13 @@ def _set(arguments: argparse.Namespace, api: Api) -> int:
     if arguments.enabled is not None:
         changes["enabled"] = ON_OFF[arguments.enabled]
     if not changes:
-        raise UsageError("Say what to change: `pharos thresholds set --help` lists what can be.")
+        raise UsageError("Name a setting to change: `pharos thresholds set --help` lists them.")
     threshold = find_threshold(api, arguments.threshold_name)
     return print_result(arguments, api.patch("thresholds", threshold["id"], body=changes), _show_one)
 
 
 def _read_settings(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings that were given, as the API takes them."""
+    """Return the given settings in the form of the API."""
     given = {name: getattr(arguments, name, None) for name in _SETTINGS}
     for direction in ("above", "below"):
         if (value := getattr(arguments, direction)) is not None:

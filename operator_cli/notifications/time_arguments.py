@@ -23,12 +23,12 @@ def parse_time(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 2026-11-20T09:30Z") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write 2026-11-20T09:30Z") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def read_end(api: Api, arguments: argparse.Namespace, begin: datetime | None) -> datetime:
-    """Return the end, by the clock of the installation for a duration."""
+    """Return the end. A duration is counted by the clock of the installation."""
     until: datetime | None = arguments.until
     if until is not None:
         return until

@@ -33,7 +33,7 @@ _ROLES = ("viewer", "deployer", "maintainer")
 def register_project(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "project",
-        help="projects and who may deploy them",
+        help="projects and the people who may deploy them",
         description="Projects: applications with their environments.",
     )
     add_verbs(parser, _VERBS, _run, _add_arguments, _DESCRIPTIONS)
@@ -41,7 +41,7 @@ def register_project(commands: "argparse._SubParsersAction[argparse.ArgumentPars
 
 def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     if verb == "create":
-        parser.add_argument("name", metavar="NAME", help="what it is called")
+        parser.add_argument("name", metavar="NAME", help="its name")
         parser.add_argument("--slug", help="its short name in commands (made from the name)")
         return
     if verb == "list":
@@ -50,7 +50,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
         "project",
         metavar="PROJECT",
         nargs="?" if verb in ("show", "members") else None,
-        help="its slug, name or ID" + ("; the only one if left out" if verb in ("show", "members") else ""),
+        help="its slug, name or ID" + ("; by default the only one" if verb in ("show", "members") else ""),
     )
     complete(project, "project")
     if verb == "rename":
@@ -59,7 +59,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
         person = parser.add_argument("person", metavar="PERSON", help="e-mail address, name or ID")
         complete(person, "person")
     if verb == "grant":
-        parser.add_argument("--role", required=True, choices=_ROLES, help="what they may do there")
+        parser.add_argument("--role", required=True, choices=_ROLES, help="the role in the project")
     if verb == "remove":
         add_yes_argument(parser)
 

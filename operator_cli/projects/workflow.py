@@ -27,7 +27,7 @@ def register_workflow(commands: "argparse._SubParsersAction[argparse.ArgumentPar
     parser = commands.add_parser(
         "workflow",
         help="how a project is built, released and run",
-        description="Workflow documents: how a project is built, released and run, and which pushes deploy it.",
+        description="Workflow documents define how a project is built, released and run, and which pushes deploy it.",
     )
     add_verbs(parser, _VERBS, _run, _add_arguments)
 
@@ -68,7 +68,7 @@ def _set(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     text = _read_file(arguments.file)
-    # Imported here: the other verbs ask the API.
+    # Imported here because the other verbs use the API.
     from control_domain.documents.faults import DocumentFault as Faults
     from control_domain.workflows.document import to_json
     from control_domain.workflows.read_workflow import read_workflow
@@ -111,7 +111,7 @@ def _show(project: Project, workflow: dict[str, Any] | None) -> None:
         print(
             qualify_commands(
                 f"The project {project.slug} has no workflow yet. `pharos workflow set FILE --project {project.slug}` "
-                "sets one; without one the pharos.yaml of the repository counts."
+                "sets one; without one, the pharos.yaml of the repository applies."
             )
         )
         return

@@ -1,4 +1,4 @@
-"""Finds the repository that an argument names."""
+"""Finds the repository named by an argument."""
 
 import argparse
 from collections.abc import Sequence

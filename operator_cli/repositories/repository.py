@@ -26,14 +26,14 @@ _VERBS = {
     "list": "list repositories with their projects and whether their webhooks are processed",
     "show": "show a repository with all its settings",
     "connect": "connect a project to a repository; the secret of the webhook is shown once",
-    "new-secret": "replace the secret of its webhook; deliveries signed with the old one are refused from then on",
-    "set-branch": "set the branch to deploy when neither a deployment nor its environment names one",
+    "new-secret": "replace the secret of its webhook; deliveries signed with the old secret are then refused",
+    "set-branch": "set the branch to deploy if neither a deployment nor its environment names one",
     "set": "change its branch, whether its webhooks are processed, whether pull requests from forks get previews, and "
     "its ID at the Git host",
     "disconnect": "disconnect it from its project; not while a deployment is active, and deployments that wait for "
     "approval are canceled",
 }
-# As in `git_hosts.all_hosts`, which takes 0.1 s to import.
+# The same kinds as in `git_hosts.all_hosts`, which takes 0.1 s to import.
 _KINDS = ("github", "gitlab", "bitbucket", "git")
 _LEARN_HOST_ID = "auto"
 
@@ -42,7 +42,7 @@ def register_repository(commands: "argparse._SubParsersAction[argparse.ArgumentP
     parser = commands.add_parser(
         "repository",
         help="Git repositories that projects are deployed from",
-        description="Git repositories: where projects are deployed from. A project has one at a time.",
+        description="Git repositories from which projects are deployed. A project has one at a time.",
     )
     add_verbs(parser, _VERBS, _run, _add_arguments)
 
@@ -56,7 +56,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
             return
         case "show":
             parser.add_argument(
-                "repository", nargs="?", metavar="REPOSITORY", help=f"{HELP}; the only one if left out"
+                "repository", nargs="?", metavar="REPOSITORY", help=f"{HELP}; by default the only one"
             )
             return
     add_repository_argument(parser)
@@ -97,8 +97,8 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host-id",
         metavar="ID",
-        help="repository ID at the Git host, as `pharos webhooks show` prints it: only deliveries with this ID "
-        f"deploy. {_LEARN_HOST_ID}: learn it from the next delivery",
+        help="repository ID at the Git host, which `pharos webhooks show` prints: only deliveries "
+        f"with this ID deploy. {_LEARN_HOST_ID}: learn it from the next delivery",
     )
 
 

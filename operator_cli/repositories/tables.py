@@ -36,7 +36,7 @@ def show_repositories(arguments: argparse.Namespace, repositories: Sequence[Row]
             Column("Kind", wraps=False, is_optional=True),
             Column("Branch", wraps=False, is_optional=True),
             Column("Webhooks", wraps=False),
-            # It is copied.
+            # Not wrapped or cut, because people copy it.
             Column("URL", wraps=False),
         ],
         [
@@ -46,7 +46,7 @@ def show_repositories(arguments: argparse.Namespace, repositories: Sequence[Row]
                 repository["kind"],
                 make_cell(repository["branch"], max_length=60),
                 _webhooks(repository),
-                # First, as a long URL is cut.
+                # First, because a long URL is cut.
                 f"(sample) {repository['url']}" if repository["sample"] else repository["url"],
             )
             for repository in repositories
@@ -74,7 +74,7 @@ def show_repository(repository: Row) -> None:
 def describe_webhooks(repository: Row) -> str:
     """Return in words whether deliveries of the repository's webhook are processed, and which."""
     if repository["kind"] == "git":
-        return "none, as its host is not GitHub, GitLab or Bitbucket"
+        return "none, because its host is not GitHub, GitLab or Bitbucket"
     if not repository["push_deploys"]:
         return "not processed"
     if repository["secret_kind"] is None:

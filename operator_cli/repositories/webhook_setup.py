@@ -20,16 +20,16 @@ def add_secret_arguments(parser: argparse.ArgumentParser) -> None:
         "--secret-kind",
         choices=("signing", "plain"),
         help="for GitLab, which signs deliveries (signing) or, in old versions, sends the secret itself (plain). "
-        "Without it: signing, and for a new secret the present kind",
+        "By default signing, and for a new secret the present kind",
     )
-    # Older names.
+    # Former names of these options.
     for name, value in (("--plain-secret", "plain"), ("--signing", "signing")):
         kind.add_argument(name, action="store_const", const=value, dest="secret_kind", help=argparse.SUPPRESS)
     parser.add_argument(
         "--secret-file",
         metavar="FILE",
-        help="use the webhook's secret in this file, for example one that GitLab has made; - reads standard input "
-        "(a new one is generated and shown)",
+        help="use the webhook's secret in this file, for example one that GitLab has created; - "
+        "reads standard input (by default a new one is generated and shown)",
     )
 
 
@@ -68,4 +68,7 @@ def show_webhook(repository: Mapping[str, Any]) -> None:
     )
     print(HOSTS[repository["kind"]].webhook_setup[webhook["secret_kind"]])
     if webhook["url"].startswith(_LOCAL_ADDRESSES):
-        print("If Git hosts reach this under another name, put that before /api; PHAROS_PUBLIC_URL sets it.")
+        print(
+            "If Git hosts reach this installation under another name, use that name before /api; "
+            "PHAROS_PUBLIC_URL sets it."
+        )

@@ -14,8 +14,8 @@ from operator_cli.repositories.find import HELP, resolve_repository
 
 _VERBS = {
     "list": "list the newest deliveries with the response to each and its reason",
-    "show": "show one with its headers and its body",
-    "replay": "process one again, as if it had just arrived; this deploys what its branch has now",
+    "show": "show a delivery with its headers and its body",
+    "replay": "process a delivery again; this deploys the present commit of its branch",
     "waiting": "list the pushes that wait for another deployment to their environment to end",
 }
 
@@ -32,12 +32,12 @@ def register_webhooks(commands: "argparse._SubParsersAction[argparse.ArgumentPar
 
 def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     if verb == "waiting":
-        add_project_argument(parser, "of this project only", dest="project")
+        add_project_argument(parser, "only of this project", dest="project")
         return
     parser.add_argument(
         "--repository",
         metavar="REPOSITORY",
-        help=f"of this one only: {HELP}. A disconnected one is named by its number",
+        help=f"only of this repository: {HELP}. A disconnected one is named by its number",
     )
     if verb == "list":
         add_limit_argument(parser, 20)
@@ -87,7 +87,7 @@ def _list_waiting(api: Api, arguments: argparse.Namespace) -> int:
         pushes = api.get_all("projects", project.id, "waiting-pushes")
         slugs |= {int(push["id"]): project.slug for push in pushes}
         waiting += pushes
-    # As they will be deployed.
+    # In the order in which they will be deployed.
     waiting.sort(key=lambda push: int(push["id"]))
     return print_result(arguments, waiting, lambda rows: _show_waiting(arguments, rows, slugs))
 

@@ -1,4 +1,4 @@
-"""Finds the site that an argument names."""
+"""Finds the site named by an argument."""
 
 from collections import Counter
 from typing import Any
@@ -30,9 +30,10 @@ def list_site(api: Api, name: str | None) -> Row:
 
 
 def find_site(api: Api, name: str | None) -> Row:
-    """Return the ID and the settings of a site, as `list_site` does.
+    """Return the ID and the settings of the site that `list_site` would find.
 
-    A site that is named by its ID is found while the column store does not answer, as its list is not.
+    A site that is named by its ID is found even while the column store, which the list of sites needs, does not
+    answer.
     """
     if name is not None and name.isdecimal():
         try:

@@ -23,7 +23,7 @@ _FILTERS = {
 def register_report(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "report",
-        help="show who visits a site",
+        help="show the visits of a site",
         description="Visits of a site: metrics with their change, pages, sources, goals, page speed. "
         "docs/reference/analytics.md describes how each is counted.",
     )

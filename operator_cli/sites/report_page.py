@@ -76,7 +76,7 @@ def is_empty(report: dict[str, Any]) -> bool:
 
 def _show_nothing(console: Console, report: dict[str, Any], tag: str) -> None:
     if any(value is not None for value in report["filters"].values()):
-        console.print("No visits in these days with these filters. Leave one out, or look at more --days.")
+        console.print("No visits in these days with these filters. Remove a filter, or increase --days.")
         return
     console.print("No visits in these days. Put this into the head of the site's pages:")
     console.print()

@@ -36,7 +36,7 @@ _RATINGS = {"good": "green", "needs-improvement": "yellow", "poor": "red"}
 _BAR_WIDTH = 10
 _MIN_NAME_WIDTH = 20
 _TABLE_GAP = 2
-# Of a bar and two numbers, with gaps.
+# The width of a bar and two numbers, with gaps.
 _NUMBERS_WIDTH = 40
 _MIN_WIDTH_FOR_TWO = 88
 

@@ -23,14 +23,14 @@ from operator_cli.sites.find_site import find_site, tracker_tag
 _VERBS = {
     "create": "create a site; prints the script tag for its pages",
     "list": "list sites with their newest events",
-    "show": "show one with its goals and its dropped events",
+    "show": "show a site with its goals and its dropped events",
     "rename": "change its name",
     "add-domain": "accept events from one more origin",
     "remove-domain": "refuse events from an origin, within 5 s",
-    "set-timezone": "set the time zone of its days, past ones included",
+    "set-timezone": "set the time zone of its days, also of past days",
     "goal": "add a goal: an event or a path",
     "remove-goal": "remove a goal; its conversions stay stored",
-    "remove": "remove one with its goals",
+    "remove": "remove a site with its goals",
 }
 _DESCRIPTIONS = {
     "create": "Events are accepted from its domains only.",
@@ -43,7 +43,7 @@ _MAX_ATTEMPTS: Final = 5
 def register_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "site",
-        help="websites that are measured, and their goals",
+        help="measured websites and their goals",
         description="Websites whose visits are measured, without cookies. `pharos report` shows the visits.",
     )
     add_verbs(parser, _VERBS, _run, _add_arguments, _DESCRIPTIONS)
@@ -65,7 +65,7 @@ def add_site_argument(parser: argparse.ArgumentParser, *, is_optional: bool = Fa
         "site",
         metavar="SITE",
         nargs="?" if is_optional else None,
-        help="its name, ID or tracker ID" + ("; the only one if left out" if is_optional else ""),
+        help="its name, ID or tracker ID" + ("; by default the only one" if is_optional else ""),
     )
     complete(site, "site")
 
@@ -96,15 +96,15 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
 
 
 def _add_create_arguments(create: argparse.ArgumentParser) -> None:
-    create.add_argument("name", metavar="NAME", nargs="?", help="what it is called (the first domain's host)")
-    # The spelling of earlier versions.
+    create.add_argument("name", metavar="NAME", nargs="?", help="its name (the first domain's host)")
+    # The name of this option in earlier versions.
     create.add_argument("--name", help=argparse.SUPPRESS, dest="name_flag")
     create.add_argument(
         "--domain",
         action="append",
         required=True,
         metavar="ORIGIN",
-        help="where its pages are: https://shop.example, https://*.shop.example; may be given several times",
+        help="the origin of its pages: https://shop.example, https://*.shop.example; may be repeated",
         dest="domains",
     )
     create.add_argument("--timezone", metavar="ZONE", help="time zone of its days: Europe/Oslo (UTC)")
@@ -197,7 +197,7 @@ def _show(arguments: argparse.Namespace, api: Api, site: Row) -> int:
 def change_domains(arguments: argparse.Namespace, api: Api, site: Row) -> Any:
     """Add or remove a domain, and return the site. Raises `CommandFailed`.
 
-    Repeats the change if somebody else has changed the site meanwhile.
+    Repeats the change if another request has changed the site meanwhile.
     """
     path = ("analytics", "sites", site["id"])
     for _ in range(_MAX_ATTEMPTS):
@@ -208,7 +208,7 @@ def change_domains(arguments: argparse.Namespace, api: Api, site: Row) -> Any:
         except ApiRefused as error:
             if error.status != HTTPStatus.PRECONDITION_FAILED:
                 raise
-    raise CommandFailed("Others keep changing this site at this moment. Run the command again.")
+    raise CommandFailed("Other requests keep changing this site at this moment. Run the command again.")
 
 
 def _changed_domains(arguments: argparse.Namespace, site: Row) -> list[str]:
@@ -217,7 +217,7 @@ def _changed_domains(arguments: argparse.Namespace, site: Row) -> list[str]:
 
     domains = list(site["domains"])
     if arguments.verb == "add-domain":
-        # As it is: the API normalizes it, and ignores one that the site has already.
+        # Pass the domain unchanged: the API normalizes it, and ignores a domain that the site has already.
         return [*domains, arguments.origin]
     try:
         origin = normalize_origin(arguments.origin)

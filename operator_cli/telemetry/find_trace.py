@@ -1,4 +1,4 @@
-"""Finds the trace that an argument names."""
+"""Finds the trace named by an argument."""
 
 import re
 from typing import Final
@@ -14,14 +14,14 @@ _SINCE: Final = "1d"
 
 
 def find_trace(api: Api, environment: Environment, name: str) -> str:
-    """Return the ID of a trace. The beginning of one is searched among the newest traces of the last day. Raises
+    """Return the ID of a trace. The beginning of an ID is searched among the newest traces of the last day. Raises
     `CommandFailed`."""
     name = name.lower()
     if _ID.fullmatch(name):
         return name
     if not _BEGINNING.fullmatch(name):
         raise NoSuchName(
-            f"{name!r} is no trace ID, which has 32 hexadecimal digits. `pharos traces list` shows their beginnings."
+            f"{name!r} is not a trace ID, which has 32 hexadecimal digits. `pharos traces list` shows their beginnings."
         )
     traces = api.get_all("environments", environment.id, "traces", query={"since": _SINCE}, limit=_SEARCHED)
     found: set[str] = {trace["id"] for trace in traces if trace["id"].startswith(name)}

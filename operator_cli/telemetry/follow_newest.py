@@ -1,7 +1,7 @@
-"""Shows rows of telemetry as they come in, by reading the newest ones again and again.
+"""Shows rows of telemetry as they arrive, by repeatedly reading the newest ones.
 
-The API lists them by the time of their sender, who may buffer them before they are sent: a row can appear before rows
-that were read already. Each read therefore overlaps the reads of the last minute.
+The API orders rows by their sender's time, and senders may buffer rows. A new row can therefore come before rows that
+were read already, so each read overlaps the reads of the last minute.
 """
 
 import json
@@ -24,7 +24,7 @@ _MAX_ROWS: Final = 1000
 _TOO_MANY_REQUESTS: Final = 429
 
 Row = dict[str, Any]
-"""Has a `timestamp`. Different rows may be equal in every member."""
+"""A row with a `timestamp`. Different rows may be equal in every member."""
 
 
 def follow_newest(
@@ -35,12 +35,12 @@ def follow_newest(
     count: int,
     show: Callable[[Sequence[Row]], None],
 ) -> NoReturn:
-    """Show the newest `count` rows of a list in the time range `within`, then those that come in, until the process is
+    """Show the newest `count` rows of a list in the time range `within`, then new rows, until the process is
     interrupted. `show` gets rows in the order of their times.
 
-    Raises `CommandFailed` if the installation refuses the request. An installation that does not answer is waited for.
+    Raises `CommandFailed` if the installation refuses the request. Waits for an installation that does not respond.
     """
-    # Many rows have the same time, so those before the first shown one are read as well: they are no new ones.
+    # Many rows may have the same time, so also read rows before the first shown one, which are not new.
     known = api.get_all(*path, query={**filters, **within}, limit=_MAX_ROWS)
     show(known[:count][::-1])
     unshown = UnshownRows(known, is_full=len(known) == _MAX_ROWS, now=time.monotonic())
@@ -65,7 +65,7 @@ def follow_newest(
         # At most half of the time is spent on reads.
         read_at, pause = began, max(_POLL_SECONDS, time.monotonic() - began)
         if not is_complete:
-            print("pharos: More came in than can be shown.", file=sys.stderr)
+            print("pharos: More rows arrived than can be shown.", file=sys.stderr)
         show(new)
 
 
@@ -84,7 +84,7 @@ class UnshownRows:
     """Finds the new rows in overlapping reads."""
 
     def __init__(self, known: Sequence[Row], *, is_full: bool, now: float) -> None:
-        """`known`: the rows that were read at first, the newest one first. `is_full`: older ones were left out."""
+        """`known`: the rows of the first read, the newest first. `is_full`: older rows were left out."""
         self._oldest = str(known[-1]["timestamp"]) if is_full else ""
         self._seen = Counter(map(_key, known))
         self._seen_at = dict.fromkeys(self._seen, now)

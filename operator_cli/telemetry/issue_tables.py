@@ -117,7 +117,7 @@ def _format_status(issue: dict[str, Any]) -> Text:
 
 
 def _describe_status(issue: dict[str, Any]) -> str:
-    # As the list has it.
+    # The same form as in the list.
     status = "regressed" if issue["regressed_at"] is not None else str(issue["status"])
     if issue["resolved_at"] is not None:
         version = _format_deployment(issue["resolved_in"])

@@ -1,4 +1,4 @@
-"""`pharos issues list|show|resolve|ignore|reopen|assign`: groups of exceptions, and what people decide about them."""
+"""`pharos issues list|show|resolve|ignore|reopen|assign`: groups of exceptions with their status and assignee."""
 
 import argparse
 import re
@@ -19,12 +19,12 @@ from operator_cli.telemetry.time_range import (
 )
 
 _VERBS = {
-    "list": "list groups of exceptions, those that are open unless --status chooses others",
-    "show": "show one with its last stack and its last exceptions",
-    "resolve": "mark one as fixed; it opens again once a newer release raises it",
-    "ignore": "mark one as not worth fixing; it stays so, however often it is raised",
-    "reopen": "open a resolved or ignored one",
-    "assign": "assign one to a person, or to nobody",
+    "list": "list groups of exceptions, by default the open ones",
+    "show": "show an issue with its last stack and its last exceptions",
+    "resolve": "mark an issue as fixed; it opens again once a newer release raises it",
+    "ignore": "mark an issue as not worth fixing; it stays ignored",
+    "reopen": "open a resolved or ignored issue",
+    "assign": "assign an issue to a person, or to nobody",
 }
 _DESCRIPTIONS = {
     "list": "Users counts the affected users that an event reports, or distinct values of user.id. After is the "
@@ -42,7 +42,7 @@ _SEARCHED_SINCE: Final = "90d"
 def register_issues(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "issues",
-        help="groups of exceptions, and what became of them",
+        help="groups of exceptions with their status and assignee",
         description="Exceptions of telemetry events, spans and log records, grouped by the sender's fingerprint, else "
         "by their type, their message without variable parts, and the place where they were raised. `pharos issues` "
         "alone lists them.",
@@ -56,7 +56,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
         parser.add_argument("issue", metavar="ISSUE", help="its ID, or the beginning that `list` shows")
     match verb:
         case "list":
-            parser.add_argument("--status", choices=_STATUSES, default="open", help="open if left out")
+            parser.add_argument("--status", choices=_STATUSES, default="open", help="by default open")
             assignee = parser.add_argument(
                 "--assignee", metavar="PERSON", help="e-mail address, name or ID; me; or none for nobody"
             )
@@ -108,14 +108,14 @@ def _list(api: Api, arguments: argparse.Namespace, environment: Environment) -> 
 
 
 def _find_issue(api: Api, environment: Environment, name: str) -> str:
-    """Return the ID of an issue. The beginning of one is searched among the issues that were seen last. Raises
+    """Return the ID of an issue. The beginning of an ID is searched among the issues that were seen last. Raises
     `CommandFailed`."""
     name = name.lower()
     if _ID.fullmatch(name):
         return name
     if not _BEGINNING.fullmatch(name):
         raise NoSuchName(
-            f"{name!r} is no ID of an issue, which has 16 hexadecimal digits. `pharos issues list` shows them."
+            f"{name!r} is not the ID of an issue, which has 16 hexadecimal digits. `pharos issues list` shows them."
         )
     path = ("environments", environment.id, "exceptions")
     issues = api.get_all(*path, query={"since": _SEARCHED_SINCE}, limit=_SEARCHED)

@@ -51,20 +51,22 @@ def register_logs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
     )
     complete(target, "environment")
     parser.add_argument(
-        "-f", "--follow", action="store_true", help="keep showing what comes in; end with Ctrl-C"
+        "-f", "--follow", action="store_true", help="keep showing new lines or records; end with Ctrl-C"
     )
     add_limit_argument(parser, _LINES, other_name="--lines", what="how many lines or records")
     records = parser.add_argument_group("log records")
     records.add_argument(
-        "--search", metavar="WORDS", help="with these words in their text: whole words, A-Z in any case"
+        "--search",
+        metavar="WORDS",
+        help="only records with these words in their text: whole words, A-Z in any case",
     )
-    records.add_argument("--severity", choices=list(_SEVERITIES), help="of this one or worse")
+    records.add_argument("--severity", choices=list(_SEVERITIES), help="only of this or a higher severity")
     records.add_argument("--service", metavar="NAME", help="of this service")
     records.add_argument("--trace", metavar="ID", help="of this trace")
     add_environment_option(records)
     add_range_arguments(records, "1h")
     add_client_arguments(parser)
-    # None means the default of each target: for a deployment that is its whole log.
+    # None means the default of each target, which is the whole log for a deployment.
     parser.set_defaults(run=_run, limit=None)
 
 
@@ -76,7 +78,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return _show_records(api, arguments, resolve_environment(api, arguments.environment))
     for name in _RECORD_FLAGS:
         if getattr(arguments, name) is not None:
-            raise UsageError(f"--{name} chooses among log records: leave {target} out, or --{name}.")
+            raise UsageError(f"--{name} filters log records: leave {target} out, or --{name}.")
     api = open_api(arguments)
     if target.isdecimal():
         return show_deployment_log(api, arguments, int(target), arguments.limit)

@@ -19,11 +19,11 @@ from operator_cli.telemetry.time_range import (
 
 _VERBS = {
     "list": "list metrics in the order of their names",
-    "series": "show the values of one as a chart; --json has them as numbers",
+    "series": "show the values of a metric as a chart; --json prints them as numbers",
 }
 _DESCRIPTIONS = {
-    "series": "rate is the increase of a counter a second, sum its increase in a step. A name that is reported as "
-    "several kinds is read as the one that was reported last.",
+    "series": "rate is the increase of a counter per second, sum its increase in a step. If a name "
+    "is reported with several kinds, the kind that was reported last is read.",
 }
 _CHART_WIDTH: Final = 30
 _AGGREGATIONS: Final = ("avg", "min", "max", "sum", "count", "rate", "p50", "p95", "p99")
@@ -43,7 +43,9 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     add_environment_option(parser)
     parser.add_argument("--service", metavar="NAME", help="of this service")
     if verb == "list":
-        parser.add_argument("--search", metavar="TEXT", help="with this in their name, in any case")
+        parser.add_argument(
+            "--search", metavar="TEXT", help="only metrics whose name contains this text, in any case"
+        )
         add_range_arguments(parser, "1d")
         add_limit_argument(parser, 100)
         return
@@ -51,7 +53,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     parser.add_argument(
         "--aggregation",
         choices=_AGGREGATIONS,
-        help="one that fits its kind, as `list --json` has them; the first one if left out",
+        help="an aggregation that fits its kind, from `list --json`; by default the first one",
     )
     parser.add_argument(
         "--step", metavar="TIME", help="30s, 5m: the length of a step (a hundredth of the time)"
@@ -159,7 +161,7 @@ def _summarize(points: Sequence[dict[str, Any]]) -> tuple[float, float, float]:
 def _draw(points: Sequence[dict[str, Any]], begin: float, end: float, step_seconds: int) -> str:
     """Return a line of block characters from the first to the last step of all series, a space where there is no value.
 
-    Of several steps in a column, the highest value is drawn.
+    If a column has several steps, the highest value is drawn.
     """
     from operator_cli.sites.report_chart import draw_columns
 
@@ -175,5 +177,5 @@ def _draw(points: Sequence[dict[str, Any]], begin: float, end: float, step_secon
 
 
 def _format(value: float) -> str:
-    """Return the number with four digits at least, and without those that say nothing."""
+    """Return the number with at least four digits, without superfluous ones."""
     return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"

@@ -35,7 +35,7 @@ def register_tail(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
     add_environment_option(parser)
     add_limit_argument(parser, 20)
     parser.add_argument(
-        "-f", "--follow", action="store_true", help="keep showing what comes in; end with Ctrl-C"
+        "-f", "--follow", action="store_true", help="keep showing new events; end with Ctrl-C"
     )
     parser.add_argument("--type", choices=get_args(EventType), help="only events of this type")
     parser.add_argument("--severity", choices=get_args(Severity), help="only events of this severity")

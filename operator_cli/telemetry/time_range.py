@@ -44,7 +44,7 @@ def _parse_start(text: str) -> int | datetime:
 def refuse_following_a_past_range(arguments: argparse.Namespace) -> None:
     """Raise `UsageError` if `--follow` and `--until` were given."""
     if arguments.follow and arguments.until is not None:
-        raise UsageError("--follow shows what comes in, and --until ends before: leave one of them out.")
+        raise UsageError("--follow shows new rows, and --until ends in the past: leave one of them out.")
 
 
 def encode_range(arguments: argparse.Namespace) -> Query:
@@ -64,7 +64,7 @@ def encode_range(arguments: argparse.Namespace) -> Query:
 
 
 def describe_no_results(kind: str, path: str, arguments: argparse.Namespace) -> str:
-    """Return the message that the environment of this path has none of a kind, with the flag to search further back."""
+    """Return the message that the environment has no items of a kind, with the flag to search further back."""
     since = arguments.default_since if arguments.since is None else arguments.since
     within = (
         f"in the last {format_duration(since)}"

@@ -59,7 +59,7 @@ def _describe_events(span: Span) -> Iterator[str]:
     for event in span["events"]:
         if event["name"] == "exception":
             attributes = event["attributes"]
-            # Without its module, which would be wrapped.
+            # Leave out the module, because the line would be wrapped.
             kind = attributes.get("exception.type", "").rpartition(".")[2]
             yield sanitize(f"✗ {kind}: {attributes.get('exception.message', '')}", max_length=120)
         else:

@@ -19,10 +19,10 @@ from operator_cli.telemetry.time_range import (
 
 _VERBS = {
     "list": "list the newest traces",
-    "show": "show one as a tree of its spans",
+    "show": "show a trace as a tree of its spans",
 }
 _DESCRIPTIONS = {
-    "list": "A trace is listed if one of its spans has everything that is asked for.",
+    "list": "A trace is listed if one of its spans meets all conditions.",
     "show": "A bar shows when a span ran within the trace.",
 }
 _DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]+)?)(ms|s|m)?")
@@ -59,7 +59,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
 def _parse_milliseconds(text: str) -> float:
     found = _DURATION.fullmatch(text)
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 500ms or 2s")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; write 500ms or 2s")
     return float(found[1]) * _MILLISECONDS[found[2] or "ms"]
 
 

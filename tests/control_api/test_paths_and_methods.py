@@ -100,6 +100,6 @@ async def test_expect_continue_and_broken_bodies_are_handled(
         writer.write(b"half")
         writer.transport.abort()
         async with asyncio.timeout(60):
-            while not any(record.getMessage() == "the caller hung up" for record in caplog.records):
+            while not any(record.getMessage() == "the caller has disconnected" for record in caplog.records):
                 await asyncio.sleep(0.005)
     assert [record for record in caplog.records if record.exc_info] == []

@@ -167,7 +167,7 @@ async def _heal(site: Site) -> None:
 
 
 _WRONG: dict[str, tuple[Callable[[Site], None], str | None]] = {
-    "the key of variables": (_wrong_key, "not among PHAROS_VARIABLES_KEY"),
+    "the key of variables": (_wrong_key, "not in PHAROS_VARIABLES_KEY"),
     "an empty database": (_empty_database, "not the one whose applications run here"),
     "a database without this version's tables": (
         _use_changed_copy("DROP TABLE database_token"),

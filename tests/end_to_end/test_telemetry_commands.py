@@ -134,7 +134,7 @@ def test_a_trace_is_printed_as_a_tree(platform: PlatformProcess) -> None:
     assert message.startswith(
         "No trace of my-project/production begins with '00000000' among the newest 1,000"
     )
-    assert "is no trace ID" in expect_refusal(platform.run, "traces", "show", "nonsense", status=5)
+    assert "is not a trace ID" in expect_refusal(platform.run, "traces", "show", "nonsense", status=5)
 
 
 def test_log_records_are_listed_and_filtered(platform: PlatformProcess) -> None:

@@ -80,7 +80,7 @@ async def test_a_new_review_builds_on_concurrent_changes(shop: Shop) -> None:
     # The steps that the earlier run had not started are canceled.
     assert _statuses(before) == {"succeeded": done, "failed": 1, "canceled": COUNT - done - 1}
     errors = {one["error"] for one in before["operations"] if one["status"] == "canceled"}
-    assert errors == {f"Called off: application {applied['id']} came first."}
+    assert errors == {f"Canceled: application {applied['id']} came first."}
     for one in before["operations"]:
         status, result = await shop.ask(one, "retry")
         assert (status, result["type"]) == (409, "/problems/operation-not-possible")

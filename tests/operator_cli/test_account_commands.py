@@ -57,7 +57,7 @@ def test_an_invited_person_joins_and_is_removed(
     nameless = eve(*login, stdin=secret)
     assert (nameless.returncode, nameless.stderr) == (
         2,
-        "pharos: This installation does not know you yet: give your name with --name.\n",
+        "pharos: You have no account on this installation yet: give your name with --name.\n",
     )
     joined = eve(*login, "--name", "Eve [red]", stdin=secret)
     assert (joined.returncode, joined.stderr) == (0, "")
@@ -200,7 +200,7 @@ def test_destructive_commands_require_confirmation(pharos: RunCommand, command: 
     """Without a terminal a yes in a pipe does not count."""
     before = run_json(pharos, "audit", "--limit", "1")
     output = expect_refusal(pharos, *command)
-    assert output.startswith("Without a terminal nobody can be asked whether to re")
+    assert output.startswith("Without a terminal, pharos cannot ask whether to re")
     assert output.endswith(": add --yes to do it.")
     assert run_json(pharos, "audit", "--limit", "1") == before
 
@@ -239,7 +239,7 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     """The arguments are refused before any request."""
     for arguments, output in (
         (("person", "invite", "a@b", "--role", "boss"), "invalid choice: 'boss'"),
-        (("person", "invite", "a@b", "--project", "shop=king"), "'shop=king' is no PROJECT=ROLE"),
+        (("person", "invite", "a@b", "--project", "shop=king"), "'shop=king' is not PROJECT=ROLE"),
         (("person", "set-role", "a@b"), "the following arguments are required: ROLE"),
         (("token", "create", "--scope", "x", "--expires", "1w"), "'1w' is no duration"),
         (("token", "revoke"), "the following arguments are required: TOKEN"),

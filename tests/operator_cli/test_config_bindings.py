@@ -153,7 +153,7 @@ def test_the_help_documents_exit_statuses_and_secrets(tmp_path: Path) -> None:
     output = " ".join(done.stdout.split())
     assert "Exit status 0: nothing changes; 1: planning failed" in output
     assert "2: something changes; 64: wrong arguments or settings" in output
-    assert "VALUE shows in lists of processes: for secrets use a file" in output
+    assert "VALUE appears in lists of processes: for secrets use a file" in output
 
 
 def test_schemas_are_printed_without_an_installation(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_the_exit_status_of_a_plan_shows_whether_something_changes(
     (tmp_path / "same.yaml").write_text("version: 2\n")
     done = pharos("config", "plan", str(tmp_path / "same.yaml"), *mine)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"No changes: {live} is as the document says.\n"
+    assert done.stdout == f"No changes: {live} matches the document.\n"
     assert run_json(pharos, "config", "plan", str(tmp_path / "same.yaml"), *mine)["actions"] == []
     assert run_json(pharos, "project", "show", live)["environments"] == []
 
@@ -88,12 +88,12 @@ def test_a_refused_document_has_a_line_for_each_fault(
         done = pharos("config", command, str(bad), *mine)
         assert (done.returncode, done.stdout) == (1, "")
         head, *faults = done.stderr.splitlines()
-        assert head == "pharos: The document cannot be used:"
+        assert head == "pharos: The document is not valid:"
         assert [fault.partition(": ")[0] for fault in faults] == [f"  {bad}:2", f"  {bad}:4"]
         done = pharos("config", command, given[0], "--bind", f"other={SECRET}", *mine)
         assert (done.returncode, done.stdout) == (1, "")
         head, *faults = done.stderr.splitlines()
-        assert head == "pharos: The bindings cannot be used:"
+        assert head == "pharos: The bindings are not valid:"
         assert [fault.partition(": ")[0] for fault in faults] == ["  url", "  other"]
         assert SECRET not in done.stderr
     long = tmp_path / "long.yaml"
@@ -116,9 +116,9 @@ def test_a_document_is_planned_and_applied(on_socket: PlatformProcess, live: str
     number = applied(run, live)["id"]
     assert without_digests(output) == f"{DRAWN}{MADE}Application {number} has succeeded.\n"
     done = run("config", "plan", *given, *mine)
-    assert (done.returncode, done.stdout) == (0, f"No changes: {live} is as the document says.\n")
+    assert (done.returncode, done.stdout) == (0, f"No changes: {live} matches the document.\n")
     output = apply(run, *given, *mine)
-    assert output == f"No changes: {live} is as the document says.\n"
+    assert output == f"No changes: {live} matches the document.\n"
     assert json.loads(apply(run, *given, *mine, "--json")) is None
     shown = run_json(run, "variables", "show", f"{live}/live")["variables"]
     assert [each["name"] for each in shown] == ["URL"]
@@ -133,7 +133,10 @@ def test_a_document_is_planned_and_applied(on_socket: PlatformProcess, live: str
     assert f"\nOperation {first}: succeeded\n+ environments.live\n    + type: production\n" in shown
     assert SECRET not in shown + output
     line = expect_refusal(run, "config", "retry", str(number), str(first))
-    assert line == f"Operation {first} is succeeded: only one that is canceled or failed can be tried again."
+    assert (
+        line
+        == f"Operation {first} is succeeded: only an operation that is canceled or failed can be retried."
+    )
 
 
 def test_apply_prints_the_finished_run_as_json(on_socket: PlatformProcess, live: str, given: Given) -> None:
@@ -167,7 +170,7 @@ def test_a_plan_shows_removed_resources(
 
 0 to create, 1 to change, 1 to delete.
 
-The document does not mention these, and they stay as they are:
+The document does not mention these, and they stay unchanged:
     environments.live.heartbeats.nightly
 To remove a resource, a variable or a goal, list it under delete: in the document; to change anything else, set \
 it there.
@@ -179,7 +182,7 @@ it there.
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("~ environments.live\n    ~ replicas: 1 → 2\n")
     assert done.stderr.endswith(
-        "pharos: Without a terminal nobody can be asked whether to create 0, change 1 and delete 1 resources of "
+        "pharos: Without a terminal, pharos cannot ask whether to create 0, change 1 and delete 1 resources of "
         f"{live}: add --yes to do it.\n"
     )
     assert run_json(run, "config", "applications", *mine)[0]["counts"] == {"succeeded": 3}
@@ -240,7 +243,7 @@ def test_an_export_changes_nothing(
     exported = run_text(run, "config", "export", *mine)
     assert "URL" in exported and SECRET not in exported
     done = run("config", "plan", "-", *mine, stdin=exported)
-    assert (done.returncode, done.stdout) == (0, f"No changes: {live} is as the document says.\n")
+    assert (done.returncode, done.stdout) == (0, f"No changes: {live} matches the document.\n")
     into = tmp_path / "exported.yaml"
     output = run_text(run, "config", "export", *mine, "-o", str(into))
     assert output == f"{into} is the document of {live}.\n"

@@ -126,7 +126,7 @@ Deleting an environment also deletes its keys, monitors, rules, variables and re
 These wait for a second person (`pharos approvals`); the plan assumes that they are approved:
     environments.production.variables
 
-The document does not mention these, and they stay as they are:
+The document does not mention these, and they stay unchanged:
     environments.production.wake_on_request
     environments.production.variables.KEPT
     environments.staging
@@ -138,7 +138,7 @@ it there.
 
 
 def test_a_plan_without_changes_is_one_sentence() -> None:
-    assert drawn(plan_of()) == "No changes: shop is as the document says.\n"
+    assert drawn(plan_of()) == "No changes: shop matches the document.\n"
 
 
 def test_only_deleted_environments_warn_about_their_contents() -> None:

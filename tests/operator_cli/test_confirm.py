@@ -48,7 +48,7 @@ def test_without_a_terminal_yes_is_required(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(CommandFailed) as refusal:
         confirm(arguments(), "remove project 3")
     assert str(refusal.value) == (
-        "Without a terminal nobody can be asked whether to remove project 3: add --yes to do it."
+        "Without a terminal, pharos cannot ask whether to remove project 3: add --yes to do it."
     )
 
 

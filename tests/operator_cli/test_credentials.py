@@ -30,7 +30,8 @@ def test_a_damaged_file_is_named_with_what_to_do(data: Path, content: bytes) -> 
     (data / "credentials.json").write_bytes(content)
     with pytest.raises(
         CommandFailed,
-        match="credentials.json is damaged. Delete it and restart `pharos up`, which makes a new token and a new key.",
+        match="credentials.json is damaged. Delete it and restart `pharos up`, which creates a new "
+        "token and a new key.",
     ):
         read_credentials(data)
 

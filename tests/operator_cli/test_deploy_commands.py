@@ -212,7 +212,7 @@ def test_a_rollback_is_followed(
     deployment = json.loads(out.splitlines()[-1])
     assert (deployment["trigger"], deployment["is_live"]) == ("rollback", True)
     assert f"the release of deployment {first} again" in out
-    assert "there is nothing to go back to." in expect_refusal(on_engines, "rollback", environment_path)
+    assert "there is nothing to roll back to." in expect_refusal(on_engines, "rollback", environment_path)
     other = make_environment(on_engines)
     line = expect_refusal(on_engines, "rollback", other, "--to", str(second), status=2)
     assert line.startswith(f"Deployment {second} did not go to {other}:")
@@ -250,7 +250,7 @@ def test_a_promotion_is_followed(on_engines: RunCommand, write: WriteRows, envir
     assert f"promoted from {number}" in table
     done = on_engines("promote", str(number), "--to", "test", "--detach")
     assert done.returncode == 1
-    assert "target_environment_id: comes no later than test" in done.stderr
+    assert "target_environment_id: is not later than test" in done.stderr
 
 
 def test_a_deployment_that_waits_for_approval_has_status_3(pharos: RunCommand) -> None:
@@ -262,7 +262,7 @@ def test_a_deployment_that_waits_for_approval_has_status_3(pharos: RunCommand) -
     assert log == ["» Queued: main.", "» Waits for the approval of a second person."]
     number = re.findall(r"\d+", output)[0]
     waits = (
-        f"Deployment {number} waits for a second person, who looks at it with `pharos approvals` and approves it with "
+        f"Deployment {number} waits for a second person, who reviews it with `pharos approvals` and approves it with "
         f"`pharos approve deployment {number}`."
     )
     assert output == waits
@@ -283,7 +283,7 @@ def test_what_is_not_possible_is_refused_with_the_next_step(pharos: RunCommand) 
     assert "`pharos unlock` removes the lock." in done.stderr
     for command in (("rollback", environment_path), ("promote", environment_path, "--to", "live")):
         assert expect_refusal(pharos, *command) == (
-            f"Nothing is live in {environment_path}: `pharos deploy {environment_path}` brings something there."
+            f"Nothing is live in {environment_path}: `pharos deploy {environment_path}` deploys to it."
         )
     for unknown in (("logs", "99999"), ("logs", "-f", "99999"), ("rollback", "--to", "99999")):
         line = expect_refusal(pharos, *unknown, status=5)

@@ -46,7 +46,7 @@ def test_a_waiting_deployment_is_approved(
     assert f"deployment {number}" in run_text(pharos, "approvals", "--quiet").splitlines()
     approve = ("approve", "deployment", str(number))
     assert expect_refusal(pharos, *approve, "--revision", REVISION) == (
-        "Owner has asked for it: somebody else has to decide. That person runs this command with a token of their own. "
+        "Owner made this request: another person must decide. That person runs this command with a token of their own. "
         f"`pharos cancel {number}` cancels your own deployment."
     )
     line = expect_refusal(second, *approve)
@@ -57,7 +57,7 @@ def test_a_waiting_deployment_is_approved(
         f"Deployment {number} is approved and queued: commit {REVISION}. `pharos logs -f {number}` follows it.\n"
     )
     assert f"deployment {number}" not in run_text(pharos, "approvals", "--quiet").splitlines()
-    assert "only one that waits can be approved" in expect_refusal(second, *approve)
+    assert "only a deployment that waits for approval can be approved" in expect_refusal(second, *approve)
 
 
 def test_a_changed_deployment_is_approved_with_its_digest(
@@ -67,9 +67,7 @@ def test_a_changed_deployment_is_approved_with_its_digest(
     run_text(pharos, "variables", "set", environment_path, "A=1")
     approve = ("approve", "deployment", str(number), "--revision", REVISION)
     assert "`pharos approvals` shows them and their digest" in expect_refusal(second, *approve)
-    assert "changed since it was asked for: variables: approve it with --digest" in run_text(
-        second, "approvals"
-    )
+    assert "changed since the request: variables: approve it with --digest" in run_text(second, "approvals")
 
 
 def test_a_waiting_deployment_is_rejected_or_canceled(
@@ -78,11 +76,15 @@ def test_a_waiting_deployment_is_rejected_or_canceled(
     number, other = (_deploy(pharos, environment_path, ref) for ref in ("main", "v1"))
     rejected = ("reject", "deployment", str(number), "--reason", "wrong branch")
     assert run_text(second, *rejected) == f"Deployment {number} is rejected.\n"
-    assert "is rejected: only one that waits can be rejected" in expect_refusal(second, *rejected)
+    assert "is rejected: only a deployment that waits for approval can be rejected" in expect_refusal(
+        second, *rejected
+    )
     line = expect_refusal(pharos, "cancel", str(other))
-    assert line.startswith(f"Without a terminal nobody can be asked whether to cancel deployment {other}:")
+    assert line.startswith(f"Without a terminal, pharos cannot ask whether to cancel deployment {other}:")
     assert run_text(pharos, "cancel", str(other), "--yes") == f"Deployment {other} is canceled.\n"
-    assert "is canceled: only one that is queued" in expect_refusal(pharos, "cancel", str(other), "--yes")
+    assert "is canceled: only a deployment that is queued" in expect_refusal(
+        pharos, "cancel", str(other), "--yes"
+    )
 
 
 def test_the_newest_deployments_are_listed(pharos: RunCommand, environment_path: str) -> None:

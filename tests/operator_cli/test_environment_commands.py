@@ -89,7 +89,7 @@ def test_removing_asks_first_and_lists_what_was_removed(
     sent = on_socket.request("POST", "/api/v1/ingest", body=b"{}", headers=headers)
     assert sent.status == 422
     assert expect_refusal(pharos, "environment", "remove", name) == (
-        f"Without a terminal nobody can be asked whether to remove the environment {name} with its keys, heartbeats, "
+        f"Without a terminal, pharos cannot ask whether to remove the environment {name} with its keys, heartbeats, "
         "queues, variables and releases: add --yes to do it."
     )
     assert run_text(pharos, "environment", "remove", name, "--yes") == (
@@ -105,8 +105,8 @@ def test_impossible_requests_are_explained(pharos: RunCommand) -> None:
     for command, output, status in (
         (["create", "X", "--type", "staging", "--slug", "7"], "  slug: ", 1),
         (["create", "X", "--type", "staging", "--project", "no"], "There is no project 'no'.", 5),
-        (["set", "production"], "Say what to change: `pharos environment set --help`", 2),
-        (["set", "production", "--window", "weekdays"], "  window: is no window: ", 1),
+        (["set", "production"], "Name a setting to change: `pharos environment set --help`", 2),
+        (["set", "production", "--window", "weekdays"], "  window: is not a valid deploy window: ", 1),
         (["set", "production", "--order", "2000"], "  order: must be a whole number from 0 to 1,000", 1),
         (["scale", "production", "21"], "  replicas: must be a whole number from 1 to 20", 1),
     ):

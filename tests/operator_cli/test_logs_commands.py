@@ -108,7 +108,7 @@ def test_output_on_another_machine_is_refused(
     on_engines: RunCommand, write: WriteRows, environment_path: str
 ) -> None:
     line = expect_refusal(on_engines, "logs", environment_path)
-    assert line == f"Nothing of {environment_path} has run yet: deploy it first."
+    assert line == f"No process of {environment_path} has run yet: deploy it first."
     environment = read_environment_number(on_engines, environment_path)
     write(lambda session, now: deployment_rows.lease_environment(session, environment, now))
     for command in (("logs", environment_path), ("logs", environment_path, "-f")):
@@ -123,7 +123,7 @@ def test_an_argument_that_is_no_environment_is_refused(on_socket: PlatformProces
     assert line.startswith("There is no environment 'nowhere'.")
     for option in ("--service", "--search", "--trace", "--environment"):
         line = expect_refusal(on_socket.run, "logs", "7", option, "x", status=2)
-        assert line == f"{option} chooses among log records: leave 7 out, or {option}."
+        assert line == f"{option} filters log records: leave 7 out, or {option}."
 
 
 def test_log_records_are_followed(on_socket: PlatformProcess, start: StartCommand) -> None:

@@ -71,7 +71,7 @@ def test_removing_requires_confirmation(pharos: RunCommand, kind: str, removed_t
     schedule = ["--period", "1h"] if kind == "heartbeat" else []
     number = str(run_json(pharos, kind, "create", "removed", *schedule)["id"])
     assert expect_refusal(pharos, kind, "remove", "removed") == (
-        f"Without a terminal nobody can be asked whether to remove {kind} {number}, removed, with its keys and "
+        f"Without a terminal, pharos cannot ask whether to remove {kind} {number}, removed, with its keys and "
         f"{removed_too}: add --yes to do it."
     )
     assert run_text(pharos, kind, "remove", number, "--yes") == f"{kind.title()} removed is removed.\n"

@@ -23,7 +23,7 @@ def test_previews_are_opened_listed_and_closed(pharos: RunCommand) -> None:
     assert len(table.splitlines()) == 2
     line = expect_refusal(pharos, "preview", "close", "feature/a", "--project", project)
     assert line == (
-        f"Without a terminal nobody can be asked whether to close the preview {project}/preview-feature-a of the "
+        f"Without a terminal, pharos cannot ask whether to close the preview {project}/preview-feature-a of the "
         "branch feature/a and end its processes: add --yes to do it."
     )
     output = run_text(pharos, "preview", "close", f"{project}/preview-feature-a", "--yes")

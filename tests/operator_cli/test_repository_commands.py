@@ -49,11 +49,11 @@ def test_repositories_are_connected_listed_changed_and_disconnected(pharos: RunC
     assert line.split() == [number, project, "github", "trunk", "on", URL]
     line = expect_refusal(pharos, "repository", "connect", "/srv/shop.git", "--project", project)
     assert line == (
-        f"The project {project} is deployed from {URL} (repository {number}): disconnect that first."
+        f"The project {project} is deployed from {URL} (repository {number}): disconnect that repository first."
     )
     line = expect_refusal(pharos, "repository", "disconnect", project)
     assert line.startswith(
-        f"Without a terminal nobody can be asked whether to disconnect {URL} from the project {project}"
+        f"Without a terminal, pharos cannot ask whether to disconnect {URL} from the project {project}"
     )
     output = run_text(pharos, "repository", "disconnect", project, "--yes")
     assert output == f"Repository {number} is disconnected from the project {project}.\n"
@@ -65,7 +65,7 @@ def test_repositories_are_connected_listed_changed_and_disconnected(pharos: RunC
     output = run_text(pharos, "repository", "connect", "/srv/shop.git", "--project", project)
     assert len(output.splitlines()) == 1
     shown = run_text(pharos, "repository", "show", project)
-    assert "webhooks     none, as its host is not GitHub, GitLab or Bitbucket" in shown
+    assert "webhooks     none, because its host is not GitHub, GitLab or Bitbucket" in shown
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_removing_a_site_requires_confirmation(pharos: RunCommand) -> None:
     created = run_json(pharos, "site", "create", "--domain", "https://gone.example")
     number = str(created["id"])
     assert expect_refusal(pharos, "site", "remove", "gone.example") == (
-        f"Without a terminal nobody can be asked whether to remove site {number}, gone.example, with its goals, and "
+        f"Without a terminal, pharos cannot ask whether to remove site {number}, gone.example, with its goals, and "
         "refuse its events: add --yes to do it."
     )
     output = run_text(pharos, "site", "remove", number, "--yes")
@@ -134,7 +134,7 @@ def test_a_report_without_visits_shows_the_script_tag(pharos: RunCommand) -> Non
 def test_impossible_requests_say_why(pharos: RunCommand) -> None:
     create = ("site", "create", "--domain", "x.example")
     for command, status, message in (
-        (("site", "create", "--domain", "x.example/path"), 1, "is no origin: write https://shop.example"),
+        (("site", "create", "--domain", "x.example/path"), 1, "is not an origin: write https://shop.example"),
         ((*create, "--timezone", "Mars"), 1, "  timezone: must be the name of a time zone"),
         ((*create, "--project", "nobody"), 5, "There is no project 'nobody'."),
         ((*create, "Shop", "--name", "Other"), 2, "'Shop' and --name are two names"),

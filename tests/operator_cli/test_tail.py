@@ -204,7 +204,7 @@ def test_too_many_events_are_cut(server: FakeApi, clock: Clock, capsys: pytest.C
     follow(clock, 1)
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 1000
-    assert "More came in than can be shown." in captured.err
+    assert "More rows arrived than can be shown." in captured.err
 
 
 def test_seen_events_are_forgotten() -> None:

@@ -95,7 +95,7 @@ def test_a_value_is_asked_for_without_being_shown(
     pharos: RunCommand, start: StartCommand, environment_path: str
 ) -> None:
     line = expect_refusal(pharos, "variables", "set", environment_path, "TOKEN")
-    assert line.startswith("Without a terminal nobody can be asked for TOKEN:")
+    assert line.startswith("Without a terminal, pharos cannot ask for TOKEN:")
     ours, theirs = pty.openpty()
     process = start(
         "variables",
@@ -160,7 +160,7 @@ def test_a_change_waits_for_a_second_person(
     assert f"Change {change} waits for approval" in run_text(pharos, "variables", "show", environment_path)
     shown = " ".join(run_text(second, "approvals").split())
     assert "added A, B" in shown and "hunter" not in shown
-    assert "somebody else has to decide" in expect_refusal(pharos, "approve", "variables", str(change))
+    assert "another person must decide" in expect_refusal(pharos, "approve", "variables", str(change))
     assert run_text(second, "approve", "variables", str(change)) == (
         f"Change {change} of {environment_path} is applied. {_not_live(environment_path)}\n"
     )
@@ -258,9 +258,9 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         (("replace", "production"), "the following arguments are required: FILE"),
         (
             ("set", "DB=hunter2"),
-            "DB=… is no environment. Name one first: `pharos variables set ENVIRONMENT DB=…`.",
+            "DB=… is not an environment. Name one first: `pharos variables set ENVIRONMENT DB=…`.",
         ),
-        (("set", "production"), "Name what to set: KEY=VALUE, KEY, - or --file FILE."),
+        (("set", "production"), "Name the variables to set: KEY=VALUE, KEY, - or --file FILE."),
         (
             ("set", "production", "A=1", "hunter-2"),
             "Argument 2 after the environment is neither KEY=VALUE, nor KEY",

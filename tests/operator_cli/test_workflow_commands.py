@@ -33,7 +33,7 @@ def test_a_workflow_is_set_and_shown(pharos: RunCommand, project: str, file: str
     output = run_text(pharos, "workflow", "show", *mine)
     assert output == (
         f"The project {project} has no workflow yet. `pharos workflow set FILE --project {project}` sets one; "
-        "without one the pharos.yaml of the repository counts.\n"
+        "without one, the pharos.yaml of the repository applies.\n"
     )
     output = run_text(pharos, "workflow", "set", file, *mine)
     assert output == f"The project {project} has version 1 of its workflow, for its next deployment.\n"

@@ -72,26 +72,26 @@ COSTLY: Mapping[str, Case] = {
         "line 5: environments.a.heartbeats.h0.cron: '0 0 */31 * 1#5' never comes")),
     "heartbeats of many terms": (_heartbeats(*[f"{','.join(['*/1'] * 40)} 1 * * *"] * 119), {}, None),
     "more of them": (_heartbeats(*[f"{','.join(['*/1'] * 40)} 1 * * *"] * 240), {}, (
-        "line 2: environments: has 40,080 characters of cron expressions: 20,000 are the most in a document")),
+        "line 2: environments: has 40,080 characters of cron expressions: the limit of a document is 20,000")),
     "heartbeats with all that they have": (f"{_ENVIRONMENT}    heartbeats:\n" + "".join(
         f"      h{n}: {{period: {n}m, timezone: {_ZONES[n % 6]}, grace: 30m, max_runtime: 2h, paused: true}}\n"
         for n in range(1, 450)), {}, None),
     "too many heartbeats": (_heartbeats(*_at(501, "* * *")), {}, (
-        "line 2: environments: has 501 heartbeats: 500 are the most in a document")),
+        "line 2: environments: has 501 heartbeats: the limit of a document is 500")),
     "queues": (f"{_ENVIRONMENT}    queues: {{" + ",".join(f"q{n}" for n in range(1000)) + "}", {}, None),
     "domains": (_sites(20, "a{1}"), {}, None),
     "domains that are none": (_sites(20, "a/{1}"), {}, (
-        "line 3: sites.s0.domains[0]: 'a/0' is no origin: write https://shop.example, or https://*.shop.example")),
+        "line 3: sites.s0.domains[0]: 'a/0' is not an origin: write https://shop.example, or https://*.shop.example")),
     "domains beyond ASCII": (_sites(5, "øøøøøøøøøøøøøø.a{1}"), {}, None),
     "domains far beyond ASCII": (_sites(20, "'${{a}}.a{1}'"), {"a": f"{'ø' * 50}." * 4 + "ø"}, (
-        "line 2: sites: has 208,800 characters of domains that are not in ASCII: 5,000 are the most in a document")),
+        "line 2: sites: has 208,800 characters of domains that are not in ASCII: the limit of a document is 5,000")),
     "goals": (_goals("{{name: g{0}, path: /}}"), {}, None),
     "goals with wrong keys": (_goals("{{nane: g{0}, pth: /}}"), {}, (
         "line 3: sites.s0.goals[0].nane: unknown; do you mean name?")),
     "addresses": (f"{_HEAD}delete: [" + ",".join(
         f"environments.a.variables.A{n}" for n in range(1000)) + "]", {}, None),
     "addresses of nothing": (f"{_HEAD}delete: [" + ",".join(["environments." + "a." * 15] * 1000) + "]", {}, (
-        "line 2: delete[0]: is no address: one is environments.staging, environments.production.heartbeats.nightly or "
+        "line 2: delete[0]: is not an address like environments.staging, environments.production.heartbeats.nightly or "
         'sites["shop.example"].goals.Signup')),
     "environments with wrong keys": (f"{_HEAD}environments:\n" + "".join(
         f"  e{n}: {{nane: a, typ: a, ordr: 1, brnch: a, replica: 1, stat: a, lock: true, widow: ~, wake: 1}}\n"
@@ -105,14 +105,14 @@ COSTLY: Mapping[str, Case] = {
     "an empty binding again and again": (_variables(
         f"V: &a '{'${b}' * 1000}'", *(f"W{n}: *a" for n in range(120))), {"b": ""}, None),
     "bindings that are missing": (_variables(f"V: '{''.join(f'${{b{n}}}' for n in range(6000))}'"), {}, (
-        "b0: is missing: line 5 has it, at environments.a.variables.V")),
+        "b0: is missing: line 5 uses it, at environments.a.variables.V")),
     "what begins no binding": (_variables(*(f"V{n}: '{'${' * 20}'" for n in range(800))), {}, (
-        "line 5: environments.a.variables.V0: holds a ${ that begins no binding: a binding is like ${name}, and a "
-        "plain ${ is written $${")),
+        "line 5: environments.a.variables.V0: contains a ${ that begins no binding: write a binding as ${name}, and "
+        "a literal ${ as $${")),
     "what is no binding": (_variables(f"V: '{'$${' * 16_000}'"), {}, None),
     "bindings that nothing uses": (_HEAD, {f"b{n}": "x" for n in range(1000)}, (
-        "b0: is used nowhere in the document: take it away, or name it in a value; keys have no bindings")),
-    "too many bindings": (_HEAD, {f"b{n}": "x" for n in range(100_000)}, "are 100,000: 1,000 are the most"),
+        "b0: is not used in the document: remove it, or use it in a value; keys cannot contain bindings")),
+    "too many bindings": (_HEAD, {f"b{n}": "x" for n in range(100_000)}, "are 100,000: the limit is 1,000"),
     "all of it": (_whole(), {"b": "x" * 1000}, None),
 }  # fmt: skip
 """Document, bindings, and the first fault that is reported; None: it is accepted."""

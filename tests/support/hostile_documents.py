@@ -32,10 +32,10 @@ def fill_faults(faults: Faults, kind: str) -> list[str]:
 
 
 _NOT_TEXT = "a key is not text: write it in quotes"
-_MERGE = "merge keys (<<) are not taken: write what you want merged"
+_MERGE = "merge keys (<<) are not supported: write the merged keys instead"
 _DEEP = f"is nested deeper than {MAX_DEPTH} levels"
 _MANY = "is one of more than 10,000 values, with those that aliases stand for"
-_SECOND = "a second document begins here: only one is taken"
+_SECOND = "a second document begins here: only one is allowed"
 _OTHER_VERSION: Faults = {
     WORKFLOW: ["line 1: version: must be 1: a workflow document has no other version"],
     CONFIGURATION: ["line 1: version: must be 2: a configuration document has no other version"],
@@ -43,11 +43,11 @@ _OTHER_VERSION: Faults = {
 
 
 def _tag(tag: str) -> str:
-    return f"has the tag {tag!r}: only those of YAML's core schema are taken; leave it out"
+    return f"has the tag {tag!r}: only tags of YAML's core schema are allowed; remove it"
 
 
 def _character(code: str) -> str:
-    return f"the character U+{code} is not taken as it stands"
+    return f"the character U+{code} is not allowed"
 
 
 def _no_yaml(line: int, problem: str, context: str = "", begun: int = 0) -> list[str]:
@@ -64,17 +64,17 @@ _LACKING = {WORKFLOW: ["line 1: processes: is missing"], CONFIGURATION: []}
 
 TRICKY: Mapping[str, tuple[str, Faults]] = {
     # Keys.
-    "a key twice": ("version: VERSION\nREST\nversion: VERSION", ["line 3: version: is given on line 1 already"]),
+    "a key twice": ("version: VERSION\nREST\nversion: VERSION", ["line 3: version: is given already on line 1"]),
     "a key twice, once in quotes": ("version: VERSION\nREST\n\n'version': VERSION", [
-        "line 4: version: is given on line 1 already"]),
+        "line 4: version: is given already on line 1"]),
     "a key twice, once in escapes": ('version: VERSION\nREST\n"ver\\x73i\\u006Fn": VERSION', [
-        "line 3: version: is given on line 1 already"]),
+        "line 3: version: is given already on line 1"]),
     "a key twice, once as an alias": ("&k version: VERSION\nREST\n*k : VERSION", [
-        "line 3: version: is given on line 1 already"]),
+        "line 3: version: is given already on line 1"]),
     "a key twice, far down": ("version: VERSION\nREST\na: [{b: {c: 1,\n  'c': 2}}]", [
-        "line 3: a: TOP", "line 4: a[0].b.c: is given on line 3 already"]),
+        "line 3: a: TOP", "line 4: a[0].b.c: is given already on line 3"]),
     "a key thrice": ("version: VERSION\nREST\nversion: 9\nversion: 9", [
-        "line 3: version: is given on line 1 already", "line 4: version: is given on line 1 already"]),
+        "line 3: version: is given already on line 1", "line 4: version: is given already on line 1"]),
     "a letter in two forms is two letters": ("version: VERSION\nREST\n\u00e9: 1\ne\u0301: 1", [
         "line 3: '\u00e9': TOP", "line 4: 'e\u0301': TOP"]),
     "null as a key": ("version: VERSION\nREST\n~: 1\nnull: 1\n? \n: 1", [f"line {n}: {_NOT_TEXT}" for n in (3, 4, 5)]),
@@ -158,7 +158,7 @@ TRICKY: Mapping[str, tuple[str, Faults]] = {
     "a document after an end": ("version: VERSION\nREST\n...\nversion: VERSION", _no_yaml(
         4, "did not find expected <document start>")),
     "a beginning and an end": ("---\nversion: VERSION\nREST\n...\n# nothing more\n", []),
-    "YAML 1.1": ("%YAML 1.1\n---\nversion: VERSION\nREST", ["line 1: is not YAML 1.2: leave the %YAML line out"]),
+    "YAML 1.1": ("%YAML 1.1\n---\nversion: VERSION\nREST", ["line 1: is not YAML 1.2: remove the %YAML line"]),
     "YAML 1.2": ("%YAML 1.2\n---\nversion: VERSION\nREST", []),
     "YAML 2.0": ("%YAML 2.0\n---\nversion: VERSION\nREST", _no_yaml(1, "found incompatible YAML document")),
     "a directive of one's own": ("%FOO bar\n---\nversion: VERSION\nREST", _no_yaml(
@@ -237,12 +237,12 @@ LARGE: Mapping[str, tuple[str, Faults]] = {
         WORKFLOW: _keys(["version", "processes"]), CONFIGURATION: _keys(["version"])}),
     "keys that are no text": ("".join(f"{n}: 1\n" for n in range(6000)), [
         f"line {n}: {_NOT_TEXT}" for n in range(1, 21)]),
-    "one key": ("a: 1\n" * (MAX_CHARACTERS // 5), [f"line {n}: a: is given on line 1 already" for n in range(2, 22)]),
-    "one key in braces": ("{" + '"a":,' * 9000 + "}", ["line 1: a: is given on line 1 already"] * 20),
+    "one key": ("a: 1\n" * (MAX_CHARACTERS // 5), [f"line {n}: a: is given already on line 1" for n in range(2, 22)]),
+    "one key in braces": ("{" + '"a":,' * 9000 + "}", ["line 1: a: is given already on line 1"] * 20),
     "keys of many tags": ("".join(f"!a{n} b: 1\n" for n in range(4000)), [
         "line {}: {}".format(n, _tag(f"!a{n - 1}")) for n in range(1, 21)]),
     "processes": ("version: VERSION\nprocesses:\n" + "".join(f" p{n}: 1\n" for n in range(4500)), {
-        WORKFLOW: ["line 2: processes: has 4,500 processes: 1 to 20 are taken"],
+        WORKFLOW: ["line 2: processes: has 4,500 processes: 1 to 20 are allowed"],
         CONFIGURATION: ["line 2: processes: TOP"]}),
     "branches": ("version: VERSION\ntriggers:\n push:\n" + "".join(f"  b{n}: 1\n" for n in range(4500)), {
         WORKFLOW: ["line 1: processes: is missing", *(
@@ -252,9 +252,9 @@ LARGE: Mapping[str, tuple[str, Faults]] = {
     "steps": ("version: VERSION\nbuild: {steps: [" + "1," * 24_000 + "]}", [f"line 2: build.steps[9993]: {_MANY}"]),
     "environments": ("version: VERSION\nenvironments:\n" + "".join(f" e{n}: 1\n" for n in range(4500)), {
         WORKFLOW: ["line 1: processes: is missing", "line 2: environments: TOP"],
-        CONFIGURATION: ["line 2: environments: has 4,500 environments: 100 are the most in a document"]}),
+        CONFIGURATION: ["line 2: environments: has 4,500 environments: the limit of a document is 100"]}),
     "a long number": ("version: " + "9" * 49_000, [
-        "line 1: version: is a whole number that 64 bits do not hold: write it in quotes"]),
+        "line 1: version: is a whole number that does not fit into 64 bits: write it in quotes"]),
     "a long fraction": ("version: 0." + "0" * 49_000 + "x", _OTHER_VERSION),
     "a long key": ("version: VERSION\nREST\n? " + "a" * 49_000 + "\n: 1", [f"line 3: '{'a' * 59}…': TOP"]),
     "a long tag": ("!" * MAX_CHARACTERS, ["line 1: " + _tag("!" * 60)]),

@@ -14,10 +14,10 @@ from pipeline_contracts.errors import MAX_FIELD_ERRORS
 
 MOST_BINDINGS = 1000
 MOST_BYTES = 128 * 1024
-"""Of one value, in UTF-8."""
+"""Bytes of one value in UTF-8."""
 MOST_BYTES_OF_ALL = 256 * 1024
 MOST_CHARACTERS = 1_000_000
-"""Of all texts with placeholders together: a short document may name a long value thousands of times."""
+"""Characters of all texts with placeholders together: a short document may repeat a long value thousands of times."""
 
 _NAME = "[A-Za-z_][A-Za-z0-9_]{0,99}"
 _IS_NAME = re.compile(_NAME)
@@ -25,8 +25,8 @@ _MARK = re.compile(rf"\$\$\{{|\$\{{(?P<name>{_NAME})\}}|(?P<bad>\$\{{)")
 _PLAIN = "${"
 
 _NO_NAME = "a name has letters, digits and _, no digit first, and at most 100 characters"
-_NO_BINDING = "holds a ${ that begins no binding: a binding is like ${name}, and a plain ${ is written $${"
-_UNUSED = "is used nowhere in the document: take it away, or name it in a value; keys have no bindings"
+_NO_BINDING = "contains a ${ that begins no binding: write a binding as ${name}, and a literal ${ as $${"
+_UNUSED = "is not used in the document: remove it, or use it in a value; keys cannot contain bindings"
 _TOO_LONG = f"with bindings, the texts up to here have more than {MOST_CHARACTERS:,} characters"
 
 
@@ -49,7 +49,7 @@ class Bindings:
         self._invalid: list[tuple[str, str]] = []
         self._used: Mapping[str, str] | None = None
         if len(bindings) > MOST_BINDINGS:
-            self._invalid.append(("", f"are {len(bindings):,}: {MOST_BINDINGS:,} are the most"))
+            self._invalid.append(("", f"are {len(bindings):,}: the limit is {MOST_BINDINGS:,}"))
             return
         for key, value in bindings.items():
             reason = _find_fault(key, value)
@@ -102,11 +102,11 @@ def _find_fault(key: str, value: Any) -> str | None:
     if not isinstance(value, str):
         return "must be a text"
     if "\0" in value:
-        return "holds NUL, which no value can"
+        return "contains NUL, which is not allowed"
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
-        return "holds half a surrogate pair, which UTF-8 cannot encode"
+        return "contains half a surrogate pair, which UTF-8 cannot encode"
     return f"has more than {MOST_BYTES:,} bytes" if size > MOST_BYTES else None
 
 
@@ -170,7 +170,7 @@ class _Substitution:
         marks = [*_MARK.finditer(text)]
         used = dict.fromkeys(key for mark in marks if (key := mark["name"]))
         path = format_path(self._keys)
-        missing = f"is missing: line {line} has it{f', at {path}' if path else ''}"
+        missing = f"is missing: line {line} uses it{f', at {path}' if path else ''}"
         for key in used:
             self.used.setdefault(key, missing)
         if any(mark["bad"] for mark in marks):

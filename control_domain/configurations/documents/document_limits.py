@@ -1,6 +1,6 @@
-"""Limits on what takes long to check in a configuration document.
+"""Limits on the parts of a configuration document that are slow to check.
 
-No text of 50,000 characters reaches them by itself; aliases and bindings could.
+A text of 50,000 characters exceeds them only if aliases or bindings repeat its parts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from control_domain.monitors.settings import MAX_CRON_LENGTH
 MOST_ENVIRONMENTS = 100
 MOST_SITES = 100
 MOST_HEARTBEATS = 500
-"""Of all environments together; the limits below also count the whole document."""
+"""Heartbeats of all environments together; the limits below also count the whole document."""
 MOST_QUEUES = 1000
 MOST_THRESHOLDS = 500
 MOST_RULES = 100
@@ -73,7 +73,7 @@ def _check_limits(
 ) -> Mapping[str, Field]:
     for noun, amount, limit in amounts:
         if amount > limit:
-            field.refuse(f"has {amount:,} {noun}: {limit:,} are the most in a document")
+            field.refuse(f"has {amount:,} {noun}: the limit of a document is {limit:,}")
             return {}
     return members
 

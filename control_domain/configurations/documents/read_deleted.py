@@ -1,4 +1,4 @@
-"""Read the list of what a configuration document deletes."""
+"""Read the addresses that a configuration document deletes."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -38,9 +38,9 @@ def read_deleted(field: Field, resources: Iterable[DesiredResource]) -> dict[Add
             continue
         line = _find_desired_line(address, desired)
         if address in deleted:
-            item.refuse(f"is named on line {deleted[address]} already")
+            item.refuse(f"is already named on line {deleted[address]}")
         elif line is not None:
-            item.refuse(f"is wanted as well, by what begins on line {line}: take it out there or here")
+            item.refuse(f"is also described from line {line} on: remove it there or here")
         else:
             deleted[address] = item.node.line
     return deleted
@@ -59,7 +59,7 @@ def _find_desired_line(address: Address, desired: Mapping[Address, DesiredResour
 def _read_address(field: Field) -> Address | None:
     # Addresses are shown in plans.
     if field.node.bound:
-        field.refuse("is shown everywhere: a binding cannot give any of it")
+        field.refuse("is not secret, so it cannot contain a binding")
         return None
     text = field.text(_LONGEST_ADDRESS)
     if text is None:
@@ -70,9 +70,9 @@ def _read_address(field: Field) -> Address | None:
         field.refuse(_explain_setting(text) or str(error))
         return None
     if address == PROJECT:
-        field.refuse("is the project itself, which no document deletes")
+        field.refuse("is the project itself, which a document cannot delete")
     elif not _has_valid_names(address):
-        field.refuse("is the address of nothing that there can be: its names are not such as are taken")
+        field.refuse("cannot be the address of a resource: it contains a name that is not valid")
     else:
         return address
     return None
@@ -84,8 +84,8 @@ def _explain_setting(text: str) -> str | None:
         for setting, default in fields.items():
             if text.endswith(f".{setting}") and _is_kind(text.removesuffix(f".{setting}"), kind):
                 if setting in WITHOUT_DEFAULT[kind]:
-                    return f"is a setting, which cannot be deleted: write what {setting} shall be"
-                advice = "write its default to set it back"
+                    return f"is a setting, which cannot be deleted: write the new value of {setting}"
+                advice = "write its default to reset it"
                 return f"is a setting, which cannot be deleted: {advice}, {json.dumps(default)}"
     return None
 

@@ -71,7 +71,7 @@ def read_variables(field: Field, digest: Digest) -> tuple[dict[str, Value], froz
     """Return the variables as `variables.NAME`, and the names of those that contain a binding's value."""
     members = field.members(allow_null=True) or {}
     if len(members) > MAX_VARIABLES:
-        field.refuse(f"has {len(members):,} variables: {MAX_VARIABLES:,} are the most")
+        field.refuse(f"has {len(members):,} variables: the limit is {MAX_VARIABLES:,}")
         return {}, frozenset()
     fields: dict[str, Value] = {}
     bound: set[str] = set()
@@ -102,7 +102,7 @@ def _read_variable(name: str, field: Field, digest: Digest) -> Value:
 def _read_keep(field: Field) -> Value:
     keep = (field.known_members(("keep",), needed=("keep",)) or {}).get("keep")
     if keep is not None and keep.boolean() is False:
-        keep.refuse("can only be true: take the variable out of the document, or name it under delete")
+        keep.refuse("can only be true: remove the variable from the document, or name it under delete")
     return Keep.KEEP
 
 
@@ -143,7 +143,7 @@ def _read_branch(field: Field) -> str | None:
     branch = None if field.is_null else field.text(LONGEST_REF)
     if branch is None or is_ref(branch):
         return branch
-    field.refuse("is no name of a branch that Git allows; one is main")
+    field.refuse("is not a branch name that Git allows, such as main")
     return None
 
 

@@ -18,7 +18,7 @@ from control_domain.documents.field import Field
 from control_domain.monitors.settings import MAX_CRON_LENGTH, MAX_FAILURES, MAX_SECONDS
 from pipeline_contracts.schedules import Schedule, check_schedule
 
-_NO_CRON = "is no cron expression of five fields that ever comes"
+_NO_CRON = "is not a cron expression of five fields that is ever due"
 
 
 def read_heartbeat(address: Address, field: Field) -> DesiredResource:

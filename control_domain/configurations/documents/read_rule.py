@@ -22,7 +22,7 @@ from pipeline_contracts.alert_kinds import SEVERITIES
 
 _KINDS = (*FAMILIES, *KINDS)
 _LONGEST_KIND = 40
-_NO_KIND = "is no kind of event, such as deployment.failed, and no family of kinds, such as heartbeat"
+_NO_KIND = "is neither a kind of event, such as deployment.failed, nor a family of kinds, such as heartbeat"
 
 
 def read_rule(name: str, field: Field) -> DesiredResource:

@@ -14,7 +14,7 @@ V = TypeVar("V")
 Read = Callable[[Field], Value]
 
 _LONGEST_TIMEZONE = 64
-_NO_TIMEZONE = "is no time zone; write one like Europe/Oslo, or UTC"
+_NO_TIMEZONE = "is not a time zone; write a name like Europe/Oslo, or UTC"
 BAD_NAME = f"a name has 1 to {MAX_NAME_LENGTH} printable characters, and no blanks around them"
 
 
@@ -29,15 +29,19 @@ def find_bound_fields(members: Mapping[str, Field], readers: Iterable[str]) -> f
 
 
 def without_bindings(members: Mapping[str, Field]) -> Mapping[str, Field]:
-    """Return the settings without a binding's value, and refuse the others: these settings are shown everywhere."""
+    """Return the settings without a binding's value, and refuse the others: these settings appear in plans and
+    pages."""
     for member in members.values():
         if has_binding(member.node):
-            member.refuse("is shown everywhere: a binding cannot give any of it")
+            member.refuse("is not secret, so it cannot contain a binding")
     return {key: member for key, member in members.items() if not has_binding(member.node)}
 
 
 def apply_rule(
-    field: Field, rule: Callable[[V], T], value: V, message_if_bound: str = "is not what can be taken here"
+    field: Field,
+    rule: Callable[[V], T],
+    value: V,
+    message_if_bound: str = "has a value that is not allowed here",
 ) -> T | None:
     """Return the result of the rule; if the rule raises `ValueError`, refuse the field and return None.
 

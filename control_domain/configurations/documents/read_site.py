@@ -28,10 +28,10 @@ MOST_GOALS = 100
 LONGEST_ORIGIN = 300
 
 _LONGEST_TARGET = {"event": MAX_EVENT_LENGTH, "path": MAX_PATH_LENGTH}
-_NO_ORIGIN = "is no origin: write https://shop.example, or https://*.shop.example"
+_NO_ORIGIN = "is not an origin: write https://shop.example, or https://*.shop.example"
 _NO_TARGET = {
-    "event": "is no name of an event that visitors make",
-    "path": "is no path: one begins with / and is of printable characters, like /welcome",
+    "event": "is not the name of an event that visitors cause",
+    "path": "is not a path: a path begins with / and has only printable characters, like /welcome",
 }
 
 
@@ -71,7 +71,7 @@ def _read_goals(field: Field) -> tuple[dict[str, Value], frozenset[str]]:
             continue
         key = write_address((GOALS, name))
         if key in goals:
-            members["name"].refuse("is the name of another goal of the site already")
+            members["name"].refuse("is already the name of another goal of the site")
         goals[key] = target
         if find_bound_fields(members, _LONGEST_TARGET):
             bound.add(key)
@@ -81,7 +81,7 @@ def _read_goals(field: Field) -> tuple[dict[str, Value], frozenset[str]]:
 def _read_goal_name(field: Field) -> str | None:
     # Names of goals are shown in plans.
     if field.node.bound:
-        field.refuse("is shown everywhere: a binding cannot give any of it")
+        field.refuse("is not secret, so it cannot contain a binding")
         return None
     return read_name(field)
 
@@ -110,9 +110,7 @@ def _check_event(event: str) -> str:
     if not event.isprintable():
         raise ValueError(f"An event's name has 1 to {MAX_EVENT_LENGTH} printable characters")
     if event in AUTOMATIC_EVENTS:
-        raise ValueError(
-            f"{event!r} is what the tracker sends by itself: a goal is something that visitors do"
-        )
+        raise ValueError(f"{event!r} is an event of the tracker itself: a goal must be an action of visitors")
     return event
 
 

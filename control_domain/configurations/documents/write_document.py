@@ -25,15 +25,15 @@ _HEAD = """\
 # This configuration document describes the project as it is now. Edit it, plan it to see what it would change, have
 # the plan reviewed, and apply the review.
 #
-# A setting that the document does not name has its default. What you delete from the document stays as it is. To
-# remove something, name it under "delete:", for example environments.staging or sites.www.goals.Signup.
+# A setting that the document does not name has its default. A resource that you remove from the document stays in the
+# project. To delete it, name it under "delete:", for example environments.staging or sites.www.goals.Signup.
 # Values of variables are secret: {keep: true} stands for the present value. Replace it by a new value, or by a
 # binding such as "${database_url}", whose value you send with the document. Write $${ for a literal ${.
 """
 _SECTIONS = ("project", "environments", "sites", NOTIFICATIONS)
 _WIDEST = 110
 _INDENT = "  "
-# Texts that obviously need no quotes; more would be allowed.
+# Texts that certainly need no quotes. YAML would allow more.
 _PLAIN = re.compile(r"[\w/][\w./+-]*(?: [\w/][\w./+-]*)*")
 # Texts that YAML 1.1 reads as other types are quoted too: many tools support no other version.
 _YAML_1_1 = yaml.resolver.Resolver()

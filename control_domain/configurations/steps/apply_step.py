@@ -30,10 +30,10 @@ from pipeline_contracts.errors import Problem
 
 
 async def apply_project_step(context: StepContext) -> Publications:
-    """Rename the project: configurations change nothing else of it."""
+    """Rename the project: configurations can change nothing else about it."""
     project = context.project
     if context.action.verb == "delete":
-        raise StepFailed("A configuration removes no project: remove it by itself.")
+        raise StepFailed("A configuration cannot remove a project: remove the project directly.")
     await lock_project_row(context.session, project)
     await context.session.refresh(project)
     changes = find_remaining_changes(context, build_project_fields(project))
@@ -53,7 +53,7 @@ _APPLY_BY_KIND: Mapping[Kind, Callable[[StepContext], Awaitable[Publications]]] 
     "site": apply_site_step,
     "rule": apply_rule_step,
 }
-_DONE: Mapping[Verb, str] = {"create": "made", "update": "changed", "delete": "removed"}
+_DONE: Mapping[Verb, str] = {"create": "created", "update": "changed", "delete": "removed"}
 
 
 async def apply_step(
@@ -69,7 +69,7 @@ async def apply_step(
     """Create, change or remove the action's resource; return what to publish to the edges after the commit.
 
     `approved_gates`: the gates that a second person approved to lower, named as by `find_lowered_gates`. `author_id`:
-    who wrote the document, if somebody else than the actor.
+    the author of the document, if this is not the actor.
 
     The function is idempotent: it leaves resources alone that are already in the desired state, or already removed.
     Raises database errors, and `StepFailed` if a resource is neither in the planned nor in the desired state, if
@@ -83,7 +83,7 @@ async def apply_step(
         # Not chained: its text contains the values of the statement.
         raise _fail(
             context,
-            "something of that name was made, or what it is in was removed, meanwhile; make a new review.",
+            "another resource of that name was created, or its parent was removed, meanwhile; make a new review.",
         ) from None
     except (CannotOpen, ForbiddenTransition) as error:
         raise _fail(context, str(error)) from error

@@ -109,7 +109,7 @@ def _check_gate(
     ]
     if unapproved:
         raise StepFailed(
-            f"{context.resource_name} wants a second person by now, who has not agreed to take away "
+            f"{context.resource_name} now requires a second person, who has not agreed to take away "
             f"{' and '.join(unapproved)}; make a new review."
         )
 
@@ -205,7 +205,7 @@ async def _remove(context: StepContext) -> Publications:
     environment = await find_environment(context)
     if environment is None:
         return Publications()
-    # Before the environment is locked, as everywhere the work of its deployer is ended.
+    # Lock the lease before the environment, in the order of the deployer: the other order could deadlock.
     await lock_deployer_lease(context.session, environment)
     try:
         await lock_environment_row(context.session, environment)

@@ -10,8 +10,8 @@ from pipeline_contracts.errors import NotFound
 async def lock_environment(context: StepContext) -> Environment | None:
     """Lock the environment of the action's resource; None if it was removed with its contents.
 
-    The environment is locked before its contents, as whoever removes it does: the other order could deadlock on
-    Postgres.
+    The environment is locked before its contents, in the same order as by its removal: the other order could deadlock
+    on Postgres.
     """
     environment = await find_environment(context)
     if environment is None:
@@ -27,5 +27,5 @@ def fail_without_environment(context: StepContext) -> StepFailed:
     """Return the error for a resource whose environment was removed since the plan."""
     slug = context.action.address[1]
     return StepFailed(
-        f"{context.resource_name} cannot be made: there is no environment {slug} any more; make a new review."
+        f"{context.resource_name} cannot be created: there is no environment {slug} any more; make a new review."
     )

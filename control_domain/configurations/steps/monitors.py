@@ -29,7 +29,8 @@ from pipeline_contracts.schedules import Schedule
 
 
 async def apply_heartbeat_step(context: StepContext) -> Publications:
-    """Create the heartbeat without a key, as nobody could receive the key; change it, or remove it with its keys."""
+    """Create the heartbeat without a key, because nobody could receive its secret; change it, or remove it with its
+    keys."""
     verb = context.action.verb
     environment = await lock_environment(context)
     heartbeat = None if environment is None else await _lock_heartbeat(context, environment)
@@ -119,7 +120,7 @@ def _subject(heartbeat: Heartbeat) -> str:
 
 
 async def apply_queue_step(context: StepContext) -> Publications:
-    """Create the queue without a key, as nobody could receive the key, or remove it with its keys."""
+    """Create the queue without a key, because nobody could receive its secret, or remove it with its keys."""
     environment = await lock_environment(context)
     queue = None if environment is None else await _lock_queue(context, environment)
     if context.action.verb == "delete":

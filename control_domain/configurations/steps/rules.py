@@ -138,5 +138,5 @@ def _find_recipients(
 
 
 def _fail(context: StepContext, why: str) -> StepFailed:
-    verb = "made" if context.action.verb == "create" else "changed"
+    verb = "created" if context.action.verb == "create" else "changed"
     return StepFailed(f"{context.resource_name} cannot be {verb}: {why}; make a new review.")

@@ -59,7 +59,7 @@ async def apply_site_step(context: StepContext) -> Publications:
         check_created(context, current)
     else:
         await _change(context, site, goals, find_remaining_changes(context, current))
-    # Also if the change is made already: a worker may have ended before publishing it.
+    # Publish even if the change is already made: the worker that made it may have ended before publishing it.
     has_domains = any(change.field == "domains" for change in context.action.changes)
     return Publications(sites=[site.id]) if has_domains else Publications()
 
@@ -124,7 +124,7 @@ async def _change_goals(
     context: StepContext, site: Site, goals: Mapping[str, Goal], changes: Iterable[Change]
 ) -> None:
     of_goals = [change for change in changes if change.field.startswith(GOALS)]
-    # Removals first: a site has only so many goals.
+    # Removals first, so that the site stays below its limit of goals.
     for change in sorted(of_goals, key=lambda change: change.after is not None):
         goal, desired = goals.get(change.field), change.after
         if not isinstance(desired, Mapping):

@@ -25,7 +25,7 @@ class StepFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Publications:
-    """What has to be published to the edges once the transaction is committed."""
+    """Sites and revoked keys to publish to the edges once the transaction is committed."""
 
     sites: Sequence[int] = ()
     """IDs of the sites to publish."""
@@ -122,7 +122,7 @@ def check_created(context: StepContext, current: Mapping[str, Value]) -> None:
     others = [change.field for change in context.action.changes if current.get(change.field) != change.after]
     if others:
         raise StepFailed(
-            f"{context.resource_name} is there already, with another {_join_fields(others)}; make a new review."
+            f"{context.resource_name} exists already, with another {_join_fields(others)}; make a new review."
         )
 
 

@@ -20,8 +20,8 @@ def is_variable(change: Change) -> bool:
 
 
 async def read_newest_variables(context: StepContext, environment: Environment) -> dict[str, str]:
-    """Return the locked environment's variables, if it requires approval with the changes that wait for it.
-    Raises `CannotOpen`."""
+    """Return the locked environment's variables, including changes that wait for approval if the environment requires
+    it. Raises `CannotOpen`."""
     pending = await find_pending_changes(context.session, environment, OF_VALUES)
     newest = await find_newest_variables(context.session, environment)
     return merge_pending(context.keys, environment, newest, pending)
@@ -67,7 +67,5 @@ async def set_variables(
 
 def _value(context: StepContext, change: Change) -> str:
     if not isinstance(change.after, Secret) or change.after.value is None:
-        raise StepFailed(
-            f"{context.resource_name}.{change.field} has no value that could be set; make a new review."
-        )
+        raise StepFailed(f"{context.resource_name}.{change.field} has no value to set; make a new review.")
     return change.after.value

@@ -190,11 +190,11 @@ async def test_promotion_to_other_environments_is_refused(platform: Platform) ->
         told: str = answer.json()["errors"][0]["message"]
         return told
 
-    earlier = "comes no later than staging, where the deployment went"
+    earlier = "is not later than staging, the environment of the deployment"
     for environment in (acme.environment("shop/staging"), acme.environment("shop/development"), preview):
         for target in (environment.public_id, str(environment.id)):
             assert await refused(target) == earlier
-    none = "is no environment of the deployment's project"
+    none = "is not an environment of the deployment's project"
     for environment in (later, acme.environment("blog/production"), other.environment("shop/production")):
         for target in (environment.public_id, str(environment.id)):
             assert await refused(target) == none

@@ -81,7 +81,7 @@ async def test_variable_change_is_decided_once(platform: Platform, to: ChangeSta
 async def test_requester_cannot_decide_own_variable_change(platform: Platform) -> None:
     number = await _change(platform, "maintainer")
     before = await platform.contents()
-    with pytest.raises(SecondPersonRequired, match="somebody else"):
+    with pytest.raises(SecondPersonRequired, match="another person"):
         await _decide(platform, number, ChangeState.APPLIED)
     assert await platform.contents() == before
 

@@ -135,7 +135,7 @@ async def test_reference_example_gets_the_documented_response(platform: Platform
         ("", [("", 1, "is empty")]),
         ("version: [1", [("", 1, "is no YAML: ")]),
         ("- 1\n- 2", [("", 1, "must be a mapping, not a list")]),
-        (f"{TEXT}version: 1", [(".version", 4, "is given on line 1 already")]),
+        (f"{TEXT}version: 1", [(".version", 4, "is given already on line 1")]),
         (f"{TEXT}retian: 3", [(".retian", 4, "unknown; do you mean retain?")]),
         (
             f"{TEXT}build:\n  steps:\n    - a\n    - 5",
@@ -145,14 +145,17 @@ async def test_reference_example_gets_the_documented_response(platform: Platform
             f"{TEXT}retain: !!python/name:os.system 1",
             [(".retain", 4, "has the tag '!!python/name:os.system'")],
         ),
-        (f"{TEXT}? {{a: 1, a: 2}}\n: 1", [(".a", 4, "is given on line 4"), ("", 4, "a key is not text")]),
+        (
+            f"{TEXT}? {{a: 1, a: 2}}\n: 1",
+            [(".a", 4, "is given already on line 4"), ("", 4, "a key is not text")],
+        ),
         (f'{TEXT}"\\e[31m": 1', [(r".'\x1b[31m'", 4, "unknown; known are")]),
-        (f"{TEXT}# \0", [("", 4, "the character U+0000 is not taken as it stands")]),
+        (f"{TEXT}# \0", [("", 4, "the character U+0000 is not allowed")]),
         (
             "version: 1\nprocesses:\n  web: {replicas: 2}\nretain: 0",
             [
                 (".processes.web.command", 3, "is missing"),
-                (".processes.web.replicas", 3, "how many of web run is said by the environment"),
+                (".processes.web.replicas", 3, "the environment sets the number of replicas of web"),
                 (".retain", 4, "must be 1 to 50"),
             ],
         ),

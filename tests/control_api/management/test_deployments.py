@@ -206,7 +206,7 @@ async def test_approve(api: Api) -> None:
         refused = await api.expect(
             (409, "conflict"), "POST", f"/v1/deployments/{number}/{decision}", {"reason": "no"}
         )
-        assert f"Deployment {number} is queued: only one that waits" in refused.json()["detail"]
+        assert f"Deployment {number} is queued: only a deployment that waits" in refused.json()["detail"]
 
 
 @pytest.mark.parametrize("by", ["maintainer", "deployer"])
@@ -219,7 +219,7 @@ async def test_a_finished_deployment_is_refused_for_its_status(api: Api, by: str
         refused = await api.expect(
             (409, "conflict"), "POST", f"/v1/deployments/{number}/{decision}", body, by="maintainer"
         )
-        assert f"Deployment {number} is canceled: only one that waits" in refused.json()["detail"]
+        assert f"Deployment {number} is canceled: only a deployment that waits" in refused.json()["detail"]
 
 
 async def test_requester_does_not_decide(api: Api) -> None:
@@ -333,7 +333,7 @@ async def test_cancel(api: Api, status: DeploymentStatus) -> None:
     else:
         refused = await api.expect((409, "conflict"), "POST", path)
         verb = "has" if status in ("succeeded", "failed") else "is"
-        assert f"Deployment {number} {verb} {status}: only one that" in refused.json()["detail"]
+        assert f"Deployment {number} {verb} {status}: only a deployment that" in refused.json()["detail"]
 
 
 @pytest.mark.both_databases

@@ -169,7 +169,7 @@ async def test_an_account_has_so_many_heartbeats(api: Api, monkeypatch: pytest.M
     refused = await api.expect(
         (409, "conflict"), "POST", f"{environment_of(api)}/heartbeats", {"name": "x", "period_seconds": 60}
     )
-    assert refused.json()["detail"] == "The account has 2 heartbeats, which is the most: remove some first."
+    assert refused.json()["detail"] == "The account has 2 heartbeats, which is the limit: remove some first."
 
 
 async def test_secrets_of_a_repeated_creation(api: Api) -> None:

@@ -184,7 +184,7 @@ async def test_invalid_filters(shared_api: Api, filters: str) -> None:
 
 async def test_output_on_another_machine(api: Api, tmp_path: Path) -> None:
     nothing = await api.expect((409, "conflict"), "GET", _path(api, "/output"))
-    assert nothing.json()["detail"] == "Nothing of shop/production has run yet: deploy it first."
+    assert nothing.json()["detail"] == "No process of shop/production has run yet: deploy it first."
     await _run(api, "web.1", holder="web1:/srv/deploys")
     for folder in (None, tmp_path):
         output = None if folder is None else LocalProcessOutput(folder)
@@ -203,7 +203,7 @@ async def test_output_on_another_machine(api: Api, tmp_path: Path) -> None:
             holder_name=f"web1:{tmp_path.resolve()}",
         )
     nothing = await api.expect((409, "conflict"), "GET", _path(api, "/output"))
-    assert nothing.json()["detail"] == "Nothing of shop/production has run yet: deploy it first."
+    assert nothing.json()["detail"] == "No process of shop/production has run yet: deploy it first."
     await _run(api, "web.1", holder="web1:/srv/deploys")
     # This machine has old output of the environment, which has moved.
     outputs = Outputs(api, tmp_path)

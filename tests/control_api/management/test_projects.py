@@ -80,7 +80,7 @@ async def test_limits_of_numbers(
     monkeypatch.setattr(limits, limit, 2 if limit == "MAX_PROJECTS" else 0)
     before = await api.platform.contents()
     refused = await api.expect((409, "conflict"), "POST", path, body)
-    assert "which is the most" in refused.json()["detail"]
+    assert "which is the limit" in refused.json()["detail"]
     assert await api.platform.contents() == before
 
 

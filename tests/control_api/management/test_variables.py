@@ -246,7 +246,7 @@ async def test_requester_does_not_decide(api: Api) -> None:
     change = await _propose(api, {"set": {"A": "2"}}, by="maintainer")
     path = f"/v1/variable-changes/{change}/approve"
     refused = await api.expect((409, "second-person-required"), "POST", path, by="maintainer")
-    assert "somebody else has to decide" in refused.json()["detail"]
+    assert "another person must decide" in refused.json()["detail"]
     for decision, body in (("approve", None), ("reject", {"reason": "no"})):
         path = f"/v1/variable-changes/{change}/{decision}"
         # The right comes first; a change of another account does not exist.

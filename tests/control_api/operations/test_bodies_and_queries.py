@@ -134,7 +134,7 @@ def test_valid_queries(query: str, expected: Filter) -> None:
             {"limit": "must be a whole number from 1 to 100", "kind": "must be on or off"},
         ),
         ("limit=1&limit=1", {"limit": "must be given once"}),
-        ("page=2&limit=5", {"page": "is no parameter of this operation"}),
+        ("page=2&limit=5", {"page": "is not a parameter of this operation"}),
         ("is_open=perhaps", {"is_open": "must be true or false"}),
         ("is_open=null", {"is_open": "must be true or false"}),
         ("since=0.5", {"since": "must be a time like 2026-11-26T03:10:00Z"}),

@@ -261,7 +261,7 @@ async def test_invalid_query_is_422_with_every_field(control: Control) -> None:
         "type": "/problems/validation-failed",
         "title": "Validation failed",
         "status": 422,
-        "detail": "Correct the fields below and send the request again.",
+        "detail": "Fix the fields listed below and send the request again.",
         "errors": [
             {"field": "days", "message": "must be one of 1, 7, 30, 90, 365"},
             {"field": "device", "message": "must be one of Desktop, Mobile, Tablet"},

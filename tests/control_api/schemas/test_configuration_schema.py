@@ -189,20 +189,22 @@ def _in_environment(lines: str) -> str:
 # What a schema cannot say.
 _BEYOND = (
     "is no time zone",
+    "is not a time zone",
     "is no cron expression",
+    "is not a cron expression",
     "never comes",
     "A period lasts from",
     "The window is",
     "The pending time is",
     "The grace time is",
     "The longest run time is",
-    "is no origin",
+    "is not an origin",
     "is no host name",
     "is in the list already",
-    "is the name of another goal",
-    "is wanted as well",
-    "is the address of nothing that there can be",
-    "is named on line",
+    "is already the name of another goal",
+    "is also described",
+    "cannot be the address of a resource",
+    "is already named on line",
 )
 
 

@@ -190,7 +190,7 @@ async def test_a_repository_with_a_reused_name_is_not_matched(app: WebhookReposi
     assert await _ids(app) == {"acme/shop": "9", "?/1": "1"}
     answer = await _deliver(app, push("github", host_id=9, installation=1))
     assert answer.problem == (404, "not-found")
-    assert "removed and made anew" in ((await app.deliveries())[-1].reason or "")
+    assert "removed and created again" in ((await app.deliveries())[-1].reason or "")
     renamed = push("github", "develop", full_name="Acme/Boutique", installation=1)
     assert (await _deliver(app, renamed)).status == 202
     assert await _ids(app) == {"acme/shop": "9", "acme/boutique": "1"}

@@ -93,7 +93,7 @@ async def test_a_recreated_repository_is_matched_once_its_id_is_set(
     sent = push(webhook.kind, **RECREATED)
     assert await webhook.deliver_status(sent, "one") == (200, "ignored")
     reason = await _reason(webhook)
-    assert "removed and made anew" in reason
+    assert "removed and created again" in reason
     assert f"to {_written(webhook.kind, 2)}, and deliver it again." in reason
     await webhook.change(host_id=_written(webhook.kind, 2))
     # Not a duplicate: the first one led to nothing.

@@ -30,4 +30,4 @@ async def test_a_queued_waiting_push_cancels_the_older_one(github: WebhookReposi
     assert (older.status, newer.status) == ("canceled", "awaiting_approval")
     assert newer.id > rollback.data["id"] > older.id
     assert newer.revision == "b" * 40
-    assert told[-1] == f"Canceled: deployment {newer.id} is of a newer push."
+    assert told[-1] == f"Canceled: deployment {newer.id} is for a newer push."

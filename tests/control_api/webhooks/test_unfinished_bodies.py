@@ -112,7 +112,7 @@ def test_a_failing_network_is_refused_until_it_is_verified() -> None:
     for _ in range(100):
         senders.check_failures(HOOK, HERE)
         senders.record_failure(HOOK, HERE)
-    with pytest.raises(Unavailable, match="no good signature"):
+    with pytest.raises(Unavailable, match="no valid signature"):
         senders.check_failures(HOOK, HERE)
     senders.check_failures(HOOK, THERE)
     senders.check_failures("repository 2", HERE)

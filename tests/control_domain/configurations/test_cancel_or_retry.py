@@ -313,7 +313,7 @@ async def test_a_new_review_cancels_what_a_failure_left_pending(reviewed: Review
     result = await reviewed.read(number)
     assert (statuses(result), result["status"]) == ([S, F, C, C], "failed")
     assert result["operations"][2]["error"] is None
-    assert result["operations"][3]["error"] == f"Called off: application {newer['id']} came first."
+    assert result["operations"][3]["error"] == f"Canceled: application {newer['id']} came first."
     for step in result["operations"][1:]:
         answer = await reviewed.move_step(number, step["id"], "retry")
         assert answer.problem == (409, "operation-not-possible")

@@ -135,7 +135,7 @@ async def test_a_gate_raised_before_the_step_is_applied_counts(gated: ReviewedPr
     await _raise_staging(gated)
     (step,) = (await gated.work(run["id"]))["operations"]
     assert step["status"] == "failed"
-    assert "environments.staging wants a second person by now" in step["error"]
+    assert "environments.staging now requires a second person" in step["error"]
     assert step["error"].endswith("make a new review.")
     assert await _window_of_staging(gated) is not None
 

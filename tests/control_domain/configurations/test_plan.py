@@ -324,28 +324,31 @@ FAULTS: dict[str, tuple[Wishes, Iterable[Address], list[str]]] = {
     "a site without domains": ({("sites", "docs"): {}}, (), [
         "line 1: sites.docs: needs domains, because there is no such site yet"]),
     "a variable to keep that is none": ({PRODUCTION: {"variables.NEW": Keep.KEEP}}, (), [
-        "line 1: environments.production.variables.NEW: has no value yet that could be kept: give it one"]),
+        "line 1: environments.production.variables.NEW: has no value yet that could be kept: give it a value"]),
     "a variable to keep of what is not there": ({_NEW: {"type": "staging", "variables.OLD": Keep.KEEP}}, (), [
-        "line 1: environments.qa.variables.OLD: has no value yet that could be kept: give it one"]),
+        "line 1: environments.qa.variables.OLD: has no value yet that could be kept: give it a value"]),
     "a preview's slug": ({("environments", "pr-7"): {"type": "staging"}}, (), [
         "line 1: environments.pr-7: is the slug of a preview: give the environment another one"]),
     "a preview that goes": ({}, [("environments", "pr-7"), ("environments", "pr-7", "queues", "jobs")], [
-        "line 99: environments.pr-7: is a preview, which goes with its branch: take it out",
-        "line 99: environments.pr-7.queues.jobs: is a preview, which goes with its branch: take it out"]),
+        "line 99: environments.pr-7: is a preview, which is removed together with its branch: remove "
+            "it from the document",
+        "line 99: environments.pr-7.queues.jobs: is a preview, which is removed together with its "
+            "branch: remove it from the document"]),
     "a rule for nobody": ({ON_CALL: {}, (*RULES, "b"): {"channels": []}}, (), [
         "line 1: notifications.rules.on-call: needs channels or people, because there is no such rule yet",
         "line 2: notifications.rules.b: notifies nobody: name channels or people, or disable it with enabled: false"]),
     "recipients and an environment that are not there": ({ON_CALL: {
         "channels": ["ops", "ops-slack"], "people": ["bob@shop.example"], "environment": "qa"}}, (), [
-        "line 1: notifications.rules.on-call.channels: has 'ops', which is no channel of the account",
-        "line 1: notifications.rules.on-call.people: has 'bob@shop.example', which is nobody who may read the project; "
+        "line 1: notifications.rules.on-call.channels: has 'ops', which is not a channel of the account",
+        "line 1: notifications.rules.on-call.people: has 'bob@shop.example', which is not a person "
+            "who may read the project; "
         "do you mean ada@shop.example?",
-        "line 1: notifications.rules.on-call.environment: has 'qa', which is no environment of the project"]),
+        "line 1: notifications.rules.on-call.environment: has 'qa', which is not an environment of the project"]),
     "a rule of an environment that goes": ({
         ON_CALL: {"channels": ["ops-slack"], "environment": "staging"}}, [STAGING], [
-        "line 1: notifications.rules.on-call.environment: has 'staging', which is no environment of the project"]),
+        "line 1: notifications.rules.on-call.environment: has 'staging', which is not an environment of the project"]),
     "the name of another rule": ({(*RULES, "everything"): {"channels": ["ops-slack"]}}, (), [
-        "line 1: notifications.rules.everything: is the name of a rule outside of this project: give it another one"]),
+        "line 1: notifications.rules.everything: is the name of a rule outside of this project: choose another name"]),
     "a threshold that cannot recover": ({SLOW: {"kind": "service.latency", "target": "web", "threshold": 5,
         "recovery": 6, "service": "web"}}, (), [
         "line 1: environments.production.thresholds.slow.service: is only for metric.value: `target` names the service "

@@ -26,7 +26,7 @@ async def test_who_set_the_workflow(managed: ManagedProject) -> None:
     with pytest.raises(SecondPersonRequired) as refused:
         await _approve(managed, number)
     assert refused.value.detail == (
-        f"Maintainer has changed the workflow since deployment {number} was asked for: somebody else has to approve it."
+        f"Maintainer has changed the workflow since deployment {number} was requested: another person must approve it."
     )
     await _approve(managed, number, by="owner")
     assert (await managed.deployment(number)).status == "queued"

@@ -52,11 +52,11 @@ def test_tags_of_the_core_schema_apply(tag: str, text: str, value: Scalar) -> No
 @pytest.mark.parametrize(
     ("tag", "text", "told"),
     [
-        (None, "9223372036854775808", "64 bits do not hold"),
-        (None, "0x" + "f" * 50_000, "64 bits do not hold"),
-        (None, "9" * 50_000, "64 bits do not hold"),
-        (f"{_TAG}int", "1.5", "is tagged !!int but is none"),
-        (f"{_TAG}bool", "yes", "is tagged !!bool but is none"),
+        (None, "9223372036854775808", "does not fit into 64 bits"),
+        (None, "0x" + "f" * 50_000, "does not fit into 64 bits"),
+        (None, "9" * 50_000, "does not fit into 64 bits"),
+        (f"{_TAG}int", "1.5", "has the tag !!int but is none"),
+        (f"{_TAG}bool", "yes", "has the tag !!bool but is none"),
         (f"{_TAG}timestamp", "2026-01-01", "has the tag '!!timestamp'"),
         (f"{_TAG}binary", "aGk=", "has the tag '!!binary'"),
         (f"{_TAG}python/name:os.system", "", "has the tag '!!python/name:os.system'"),

@@ -56,7 +56,7 @@ def test_an_alias_has_its_own_line() -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_each_kind_of_line_end_counts_once(end: str) -> None:
-    assert _faults(end.join(("a: 1", "", "a: 2", ""))) == ["line 3: a: is given on line 1 already"]
+    assert _faults(end.join(("a: 1", "", "a: 2", ""))) == ["line 3: a: is given already on line 1"]
 
 
 _TAKEN: dict[str, tuple[str, Any]] = {
@@ -85,22 +85,22 @@ def test_valid_documents_are_parsed(text: str, value: Any) -> None:
 
 
 _NOT_TEXT = "a key is not text: write it in quotes"
-_MERGE = "merge keys (<<) are not taken: write what you want merged"
+_MERGE = "merge keys (<<) are not supported: write the merged keys instead"
 
 
 def _tagged(tag: str) -> str:
-    return f"has the tag {tag!r}: only those of YAML's core schema are taken; leave it out"
+    return f"has the tag {tag!r}: only tags of YAML's core schema are allowed; remove it"
 
 
 _REFUSED: dict[str, tuple[str, list[str]]] = {
     "nothing": ("", ["line 1: is empty"]),
     "comments": ("\n# a\n", ["line 1: is empty"]),
-    "two documents": ("a: 1\n---\nb: 1", ["line 2: a second document begins here: only one is taken"]),
-    "two after an end": ("a: 1\n...\n---\nb: 1", ["line 3: a second document begins here: only one is taken"]),
-    "YAML 1.1": ("%YAML 1.1\n---\na: yes", ["line 1: is not YAML 1.2: leave the %YAML line out"]),
+    "two documents": ("a: 1\n---\nb: 1", ["line 2: a second document begins here: only one is allowed"]),
+    "two after an end": ("a: 1\n...\n---\nb: 1", ["line 3: a second document begins here: only one is allowed"]),
+    "YAML 1.1": ("%YAML 1.1\n---\na: yes", ["line 1: is not YAML 1.2: remove the %YAML line"]),
     "a key twice": ("a: 1\nb: {c: 1,\n c: 2}\n'a': 3", [
-        "line 3: b.c: is given on line 2 already", "line 4: a: is given on line 1 already"]),
-    "a key twice by an alias": ("&x a: 1\n*x : 2", ["line 2: a: is given on line 1 already"]),
+        "line 3: b.c: is given already on line 2", "line 4: a: is given already on line 1"]),
+    "a key twice by an alias": ("&x a: 1\n*x : 2", ["line 2: a: is given already on line 1"]),
     "a number as key": ("a:\n  1: x\n  1.5: x", [f"line {n}: a: {_NOT_TEXT}" for n in (2, 3)]),
     "a truth as key": ("true: x\nnull: x\n~: x", [f"line {n}: {_NOT_TEXT}" for n in (1, 2, 3)]),
     "a collection as key": ("? [a]\n: x\n? {b: c}\n: [1: x]\n", [
@@ -116,7 +116,7 @@ _REFUSED: dict[str, tuple[str, list[str]]] = {
     "a tag under another name": ("%TAG !e! tag:yaml.org,2002:\n---\na: !e!binary aGk=", [
         "line 3: a: " + _tagged("!!binary")]),
     "a value that is not of its tag": ("a: !!int x\n!!int y: 1", [
-        "line 1: a: is tagged !!int but is none", "line 2: is tagged !!int but is none"]),
+        "line 1: a: has the tag !!int but is none", "line 2: has the tag !!int but is none"]),
     "an anchor in itself": ("a: &x\n  - *x", ["line 2: a[0]: the anchor 'x' holds itself"]),
     "no anchor": ("a: *x\nb: &x 1", ["line 1: a: there is no anchor 'x' before this alias"]),
     "too deep": ("a:\n " + "[" * MAX_DEPTH, [
@@ -124,12 +124,12 @@ _REFUSED: dict[str, tuple[str, list[str]]] = {
     "too deep by an alias": (f"a: &x {'[' * 20}{']' * 20}\nb: {'[' * 12}*x{']' * 12}", [
         "line 2: b" + "[0]" * 12 + ": is nested deeper than 32 levels"]),
     "too long": ("a: 1" + "\n" * 49_997, ["line 1: has more than 50,000 characters"]),
-    "a control character": ("a: 1\nb: \x1b[31m", ["line 2: the character U+001B is not taken as it stands"]),
-    "NUL": ("a: 1\0", ["line 1: the character U+0000 is not taken as it stands"]),
-    "a line separator": ("a: 1\n\u2028", ["line 2: the character U+2028 is not taken as it stands"]),
-    "NEL": ("a: 1\u0085b: 2", ["line 1: the character U+0085 is not taken as it stands"]),
-    "half a pair": ("a: \ud800", ["line 1: the character U+D800 is not taken as it stands"]),
-    "a mark in between": ("a: 1\nb: \ufeff", ["line 2: the character U+FEFF is not taken as it stands"]),
+    "a control character": ("a: 1\nb: \x1b[31m", ["line 2: the character U+001B is not allowed"]),
+    "NUL": ("a: 1\0", ["line 1: the character U+0000 is not allowed"]),
+    "a line separator": ("a: 1\n\u2028", ["line 2: the character U+2028 is not allowed"]),
+    "NEL": ("a: 1\u0085b: 2", ["line 1: the character U+0085 is not allowed"]),
+    "half a pair": ("a: \ud800", ["line 1: the character U+D800 is not allowed"]),
+    "a mark in between": ("a: 1\nb: \ufeff", ["line 2: the character U+FEFF is not allowed"]),
     "no YAML": ("a: 1\nb: c: d", ["line 2: is no YAML: mapping values are not allowed in this context"]),
     "a tab": ("a:\n\t- b", [
         "line 2: is no YAML: found character that cannot start any token, while scanning for the next token that "
@@ -140,7 +140,7 @@ _REFUSED: dict[str, tuple[str, list[str]]] = {
         "line 2: is no YAML: did not find expected node content, while parsing a flow node that begins on line 2"]),
     "faults before no YAML": ("a: !x 1\na: 1\nb: ]", [
         "line 1: a: " + _tagged("!x"),
-        "line 2: a: is given on line 1 already",
+        "line 2: a: is given already on line 1",
         "line 3: is no YAML: did not find expected node content, while parsing a block node that begins on line 3"]),
 }  # fmt: skip
 
@@ -152,7 +152,7 @@ def test_invalid_documents_are_refused_with_their_line(text: str, faults: list[s
 
 def test_only_the_first_faults_are_reported() -> None:
     assert _faults("a: 1\n" * 100) == [
-        f"line {n}: a: is given on line 1 already" for n in range(2, MAX_FAULTS + 2)
+        f"line {n}: a: is given already on line 1" for n in range(2, MAX_FAULTS + 2)
     ]
 
 

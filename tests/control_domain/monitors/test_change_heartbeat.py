@@ -276,7 +276,7 @@ async def test_a_heartbeat_removed_meanwhile_is_refused(monitored: Monitored) ->
         heartbeat = await session.get_one(Heartbeat, number)
     async with sessions() as session, session.begin():
         await remove_heartbeat(session, await session.get_one(Heartbeat, number), from_epoch_ms(T0))
-    told = f"Heartbeat {number} was removed by somebody else just now."
+    told = f"Heartbeat {number} was just removed by another request."
     new_settings = replace(get_settings(heartbeat), grace_seconds=1)
     async with sessions() as session:
         with pytest.raises(NotFound, match=told):

@@ -176,7 +176,7 @@ async def test_an_environment_of_that_slug_that_is_no_preview_is_left_alone(mana
         new = NewEnvironment("PR 7", "staging", "pr-7", branch="main")
         await add_environment(session, managed.project, new, ACTOR, NOW)
     assert await _not_ready(managed) == (
-        "The environment shop/pr-7 is no preview: give it another slug, or remove it."
+        "The environment shop/pr-7 is not a preview: give it another slug, or remove it."
     )
     assert await _find(managed) is None
     found = (await managed.find("pr-7")).environment
@@ -196,7 +196,7 @@ async def test_no_preview_is_created_beyond_the_limit(
 ) -> None:
     await _open(managed, 1, "first")
     monkeypatch.setattr(limits, "MAX_PREVIEWS", 1)
-    assert await _not_ready(managed) == "The project has 1 previews, which is the most: remove one first."
+    assert await _not_ready(managed) == "The project has 1 previews, which is the limit: remove one first."
     # The preview that is there is used again.
     _, is_new = await _open(managed, 1, "first")
     assert not is_new
@@ -217,7 +217,7 @@ async def test_of_many_concurrent_requests_one_creates_the_preview(managed: Mana
     assert len([target for target, is_new in done if is_new]) == 1
     refused = [one for one in told if not isinstance(one, tuple)]
     assert all(isinstance(one, RepositoryNotReady) for one in refused), refused
-    assert {str(one) for one in refused} <= {"Somebody else has just made the environment shop/pr-7."}
+    assert {str(one) for one in refused} <= {"Another request has just created the environment shop/pr-7."}
     assert await managed.count(Environment, Environment.slug == "pr-7") == 1
     assert await managed.count(VariableSet) == 1
 

@@ -234,7 +234,7 @@ async def test_a_project_in_use_is_not_removed(beta: Beta) -> None:
     with pytest.raises(Conflict) as refused:
         await beta.remove(project)
     assert refused.value.detail == (
-        "The project shop still has the environments e0, e1, e2, e3, e4 and 2 more. Remove what is in it first."
+        "The project shop still has the environments e0, e1, e2, e3, e4 and 2 more. Remove these first."
     )
     async with beta.sessions() as session, session.begin():
         await create_site(session, project.id, "shop.example", "UTC", ["https://shop.example"], NOW)

@@ -90,7 +90,7 @@ def test_a_dropped_key_is_named_with_what_to_do() -> None:
     sealed = SealingKeys.read(_OLD).seal(_VALUES, _ENVIRONMENT)
     with pytest.raises(CannotOpen) as refused:
         SealingKeys.read(_NEW).open(sealed, _ENVIRONMENT)
-    assert f"the key {sealed.key_id}, which is not among PHAROS_VARIABLES_KEY" in str(refused.value)
+    assert f"the key {sealed.key_id}, which is not in PHAROS_VARIABLES_KEY" in str(refused.value)
     assert "new,old" in str(refused.value)
 
 

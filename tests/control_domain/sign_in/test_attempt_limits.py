@@ -121,7 +121,7 @@ class FullHasher(PasswordHasher):
     """Refuses everybody."""
 
     async def verify(self, password: str, stored: str | None, network: str = "") -> bool:
-        raise Unavailable("Too many people sign in at this moment.")
+        raise Unavailable("Too many people are signing in at this moment.")
 
 
 async def test_an_attempt_that_was_not_checked_is_given_back(sessions: Sessions) -> None:

@@ -19,10 +19,10 @@ from tests.support.examples import EXAMPLES
 _BAD_KEY = "a name has letters, digits and _, no digit first, and at most 255 characters"
 _NO_EQUALS = "there is no ="
 _SINGLE_OPEN = "the single quote is not closed on its line"
-_DOUBLE_OPEN = "the double quote is not closed; what follows was not read"
-_AFTER = "only a comment, a blank before its #, may follow the closing quote"
-_NUL = "a value cannot hold NUL"
-_SURROGATE = "the value holds half a surrogate pair, which UTF-8 cannot encode"
+_DOUBLE_OPEN = "the double quote is not closed; the following lines were not read"
+_AFTER = "after the closing quote, only a comment with a blank before its # is allowed"
+_NUL = "a value cannot contain NUL"
+_SURROGATE = "the value contains half a surrogate pair, which UTF-8 cannot encode"
 _TOO_LONG = "name, = and value together have more than 131071 bytes"
 _LONGEST = "x" * (MAX_VARIABLE_BYTES - 2)
 
@@ -46,7 +46,7 @@ _CASES: dict[str, tuple[str, dict[str, str] | list[str]]] = {
     "empty value": ("A=\nB= \nC=''\nD=\"\"", {"A": "", "B": "", "C": "", "D": ""}),
     "order is kept": ("B=1\nA=2\nC=3", {"B": "1", "A": "2", "C": "3"}),
     "export": ("export A=1\n export \t B=2", {"A": "1", "B": "2"}),
-    "a variable of name export": ("export=1\nexport export =2", ["line 2: export is given on line 1 already"]),
+    "a variable of name export": ("export=1\nexport export =2", ["line 2: export is given already on line 1"]),
     "export with nothing to it": ("export A", [f"line 1: {_NO_EQUALS}"]),
     "exported is no export": ("exported A=1", [f"line 1: {_BAD_KEY}"]),
     "a line without equals sign is no name": ("A\nA=1\nB", [f"line {n}: {_NO_EQUALS}" for n in (1, 3)]),
@@ -83,8 +83,8 @@ _CASES: dict[str, tuple[str, dict[str, str] | list[str]]] = {
     "a name too long": ("A" * 256 + "=1", [f"line 1: {_BAD_KEY}"]),
     "a bad name with several lines": ('a-b="1\nno\n"\nB=2', [f"line 1: {_BAD_KEY}"]),
     "a line with two faults": ("a-b='1", [f"line 1: {_BAD_KEY}", f"line 1: {_SINGLE_OPEN}"]),
-    "duplicates": ("A=1\n\nA=1\nA=2", [f"line {n}: A is given on line 1 already" for n in (3, 4)]),
-    "a duplicate of a bad line": ("A='1\nA=1", [f"line 1: {_SINGLE_OPEN}", "line 2: A is given on line 1 already"]),
+    "duplicates": ("A=1\n\nA=1\nA=2", [f"line {n}: A is given already on line 1" for n in (3, 4)]),
+    "a duplicate of a bad line": ("A='1\nA=1", [f"line 1: {_SINGLE_OPEN}", "line 2: A is given already on line 1"]),
     "names in another case are others": ("A=1\na=2", {"A": "1", "a": "2"}),
     "unicode": ("A=bæ 東京 🚀\nB=\"é\n🚀\"", {"A": "bæ 東京 🚀", "B": "é\n🚀"}),
     "NUL": ("A=a\0b\nB='\0'\nC=\"1\n\0\"\nD=1", [f"line {n}: {_NUL}" for n in (1, 2, 3)]),
@@ -105,7 +105,7 @@ _CASES: dict[str, tuple[str, dict[str, str] | list[str]]] = {
     ),
     "too many variables": (
         "".join(f"A{n}=\n" for n in range(MAX_VARIABLES + 2)),
-        ["line 1001: more than 1000 variables; what follows was not read"],
+        ["line 1001: more than 1000 variables; the following lines were not read"],
     ),
     "more faults than an answer holds": ("x\n" * 60, [f"line {n}: {_NO_EQUALS}" for n in range(1, 51)]),
 }  # fmt: skip
@@ -151,7 +151,7 @@ _HALF = MAX_TEXT_BYTES // 2
         ('A=""' + " " * (MAX_TEXT_BYTES - 5) + "x", [f"line 1: {_AFTER}"]),
         (
             'A="\n' * (MAX_TEXT_BYTES // 4),
-            [f"line {n}: A is given on line 1 already" for n in range(3, 103, 2)],
+            [f"line {n}: A is given already on line 1" for n in range(3, 103, 2)],
         ),
         ("A=" + "'" * (MAX_TEXT_BYTES - 2), [f"line 1: {_AFTER}"]),
         ("=" * MAX_TEXT_BYTES, [f"line 1: {_BAD_KEY}", f"line 1: {_TOO_LONG}"]),
@@ -207,7 +207,7 @@ def test_written_variables_are_read_back(values: dict[str, str]) -> None:
     assert list(read.items()) == list(values.items())
 
 
-_FAULT = re.compile(r"line \d+: (\w+ is given on line \d+ already|[a-zA-Z0-9_#=,;' -]+)")
+_FAULT = re.compile(r"line \d+: (\w+ is given already on line \d+|[a-zA-Z0-9_#=,;' -]+)")
 
 
 @given(st.text(st.sampled_from("AB_=9 \t\r\n\"'\\#$nx\0\ud800é\ufeff"), max_size=60))

@@ -82,9 +82,9 @@ def test_accepted_values(text: str) -> None:
 
 
 _TOP = "unknown; known are version, build, release, processes, triggers, retain"
-_NAME = "a process is called by 1 to 30 of a-z, 0-9 and hyphens, a letter first"
+_NAME = "the name of a process has 1 to 30 of a-z, 0-9 and hyphens, and begins with a letter"
 _SLUG = "must be the slug of an environment: a-z, 0-9 and single hyphens, with a letter"
-_PATH = "must begin with / and be of ASCII characters, without blanks and #"
+_PATH = "must begin with / and contain only ASCII characters, without blanks and #"
 _VERSION = "must be 1: a workflow document has no other version"
 _QUOTES = "must be text, not {}: write it in quotes"
 
@@ -106,7 +106,7 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
     "a truth as version": ("version: true", [("version", 1, _VERSION)]),
     "a fraction as version": ("version: 1.0", [("version", 1, _VERSION)]),
     "a version with a tag": ("version: !v 1", [
-        ("version", 1, "has the tag '!v': only those of YAML's core schema are taken; leave it out")]),
+        ("version", 1, "has the tag '!v': only tags of YAML's core schema are allowed; remove it")]),
     "unknown keys": (f"{_HEAD}\nfoo: 1\nbuilds: 1\nBuild: 1", [
         ("foo", 4, _TOP), ("builds", 5, "unknown; do you mean build?"), ("Build", 6, "unknown; do you mean build?")]),
     "unknown keys within": (
@@ -119,10 +119,10 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
             ("triggers.pull-requests", 10, "unknown; do you mean pull_requests?"),
             ("triggers.pull_requests.form", 11, "unknown; do you mean from?")]),
     "an unknown key that acts": (f'{_HEAD}"\\e[31m\\n": 1', [("'\\x1b[31m\\n'", 3, _TOP)]),
-    "no processes": ("version: 1\nprocesses: {}", [("processes", 2, "has 0 processes: 1 to 20 are taken")]),
+    "no processes": ("version: 1\nprocesses: {}", [("processes", 2, "has 0 processes: 1 to 20 are allowed")]),
     "processes that are nothing": ("version: 1\nprocesses:", [("processes", 2, "must be a mapping, not nothing")]),
     "too many processes": ("version: 1\nprocesses:\n" + "".join(f"  p{n}: {{}}\n" for n in range(21)), [
-        ("processes", 2, "has 21 processes: 1 to 20 are taken")]),
+        ("processes", 2, "has 21 processes: 1 to 20 are allowed")]),
     "names of processes": (
         "version: 1\nprocesses:\n  Web: {command: x}\n  1a: {command: x}\n  -a: {command: x}\n  a_b: {command: x}\n"
         f"  {'a' * 31}: {{command: x}}\n  '': {{command: x}}\n  a-: {{command: x}}\n", [
@@ -136,14 +136,14 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
         "version: 1\nprocesses:\n  a: {command: ''}\n  b: {command: 1}\n  c: {command: [x, y]}\n"
         "  d: {command: \"a\\nb\"}\n  e: {command: \"a\\0b\"}\n  f:\n    command: |\n      a\n  g: {command: true}\n"
         f"  h: {{command: {'x' * 4097}}}\n  i: {{command: }}\n  j: {{command: {{}}}}\n  k: {{command: 1.5}}", [
-            ("processes.a.command", 3, "has 0 characters: 1 to 4,096 are taken"),
+            ("processes.a.command", 3, "has 0 characters: 1 to 4,096 are allowed"),
             ("processes.b.command", 4, _QUOTES.format("a whole number")),
             ("processes.c.command", 5, _QUOTES.format("a list")),
-            ("processes.d.command", 6, "holds a line break, which is not taken here"),
-            ("processes.e.command", 7, "holds the character U+0000, which is not taken here"),
-            ("processes.f.command", 9, "holds a line break, which is not taken here"),
+            ("processes.d.command", 6, "holds a line break, which is not allowed here"),
+            ("processes.e.command", 7, "holds the character U+0000, which is not allowed here"),
+            ("processes.f.command", 9, "holds a line break, which is not allowed here"),
             ("processes.g.command", 11, _QUOTES.format("true or false")),
-            ("processes.h.command", 12, "has 4,097 characters: 1 to 4,096 are taken"),
+            ("processes.h.command", 12, "has 4,097 characters: 1 to 4,096 are allowed"),
             ("processes.i.command", 13, _QUOTES.format("nothing")),
             ("processes.j.command", 14, "must be text, not a mapping"),
             ("processes.k.command", 15, _QUOTES.format("a number"))]),
@@ -156,9 +156,10 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
             ("processes.d.replicas", 6, "must be a whole number, not true or false"),
             ("processes.e.replicas", 7, "must be a whole number, not a number")]),
     "replicas of web": ("version: 1\nprocesses:\n  web:\n    command: x\n    replicas: 2", [
-        ("processes.web.replicas", 5, "how many of web run is said by the environment: leave it out")]),
+        ("processes.web.replicas", 5, "the environment sets the number of replicas of web: remove this key")]),
     "health of another": ("version: 1\nprocesses:\n  a:\n    command: x\n    health: {path: /}", [
-        ("processes.a.health", 5, "only web has one, because only web is asked: leave it out")]),
+        ("processes.a.health", 5, "only web can have a health check, because only web serves "
+            "requests: remove this key")]),
     "health without path": ("version: 1\nprocesses:\n  web:\n    command: x\n    health: {timeout_seconds: 1}", [
         ("processes.web.health.path", 5, "is missing")]),
     "health that is a path": ("version: 1\nprocesses: {web: {command: x, health: /up}}", [
@@ -166,9 +167,9 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
     **{f"the path {value}": (_health(value), [("processes.web.health.path", 6, _PATH)])
        for value in ("up", "https://x/", "/a b", "/a#b", "/ø")},
     "a path with a line break": (_health('"/a\\r\\nb"'), [
-        ("processes.web.health.path", 6, "holds a line break, which is not taken here")]),
+        ("processes.web.health.path", 6, "holds a line break, which is not allowed here")]),
     "a path too long": (_health("/" + "a" * 2000), [
-        ("processes.web.health.path", 6, "has 2,001 characters: 1 to 2,000 are taken")]),
+        ("processes.web.health.path", 6, "has 2,001 characters: 1 to 2,000 are allowed")]),
     "times of health": (_health("/") + "      timeout_seconds: 3601", [
         ("processes.web.health.timeout_seconds", 7, "must be 1 to 3,600")]),
     "times of steps": (f"{_HEAD}build: {{timeout_seconds: 0}}\nrelease: {{timeout_seconds: 7201}}", [
@@ -178,23 +179,23 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
     "steps": (
         f"{_HEAD}build:\n  steps:\n    - ok\n    - ''\n    - 12\n    - a: b\n    - \"a\\0\"\n"
         f"    - {'x' * 4097}\n    - [a]\n    -\n", [
-            ("build.steps[1]", 6, "has 0 characters: 1 to 4,096 are taken"),
+            ("build.steps[1]", 6, "has 0 characters: 1 to 4,096 are allowed"),
             ("build.steps[2]", 7, _QUOTES.format("a whole number")),
             ("build.steps[3]", 8, "must be text, not a mapping"),
-            ("build.steps[4]", 9, "holds the character U+0000, which is not taken here"),
-            ("build.steps[5]", 10, "has 4,097 characters: 1 to 4,096 are taken"),
+            ("build.steps[4]", 9, "holds the character U+0000, which is not allowed here"),
+            ("build.steps[5]", 10, "has 4,097 characters: 1 to 4,096 are allowed"),
             ("build.steps[6]", 11, _QUOTES.format("a list")),
             ("build.steps[7]", 12, _QUOTES.format("nothing"))]),
     "too many steps": (f"{_HEAD}build: {{steps: [{'x,' * 51}]}}", [
-        ("build.steps", 3, "has 51 items: 50 are the most")]),
+        ("build.steps", 3, "has 51 items: the limit is 50")]),
     "steps that are one": (f"{_HEAD}build: {{steps: make}}\nrelease: [migrate]", [
         ("build.steps", 3, "must be a list, not text"), ("release", 4, "must be a mapping, not a list")]),
     "branches": (f"{_HEAD}triggers:\n  push:\n    -x: a\n    a b: a\n    a..b: a\n    '': a\n    {'x' * 201}: a\n", [
-        ("triggers.push.-x", 5, "'-x' is no name of a branch that Git allows"),
-        ("triggers.push.'a b'", 6, "'a b' is no name of a branch that Git allows"),
-        ("triggers.push.a..b", 7, "'a..b' is no name of a branch that Git allows"),
-        ("triggers.push.''", 8, "'' is no name of a branch that Git allows"),
-        (f"triggers.push.'{'x' * 59}…'", 9, f"'{'x' * 59}…' is no name of a branch that Git allows")]),
+        ("triggers.push.-x", 5, "'-x' is not a branch name that Git allows"),
+        ("triggers.push.'a b'", 6, "'a b' is not a branch name that Git allows"),
+        ("triggers.push.a..b", 7, "'a..b' is not a branch name that Git allows"),
+        ("triggers.push.''", 8, "'' is not a branch name that Git allows"),
+        (f"triggers.push.'{'x' * 59}…'", 9, f"'{'x' * 59}…' is not a branch name that Git allows")]),
     "slugs": (
         f"{_HEAD}triggers:\n  push:\n    a: Prod\n    b: 7\n    c: '7'\n    d: a--b\n    e: ''\n    f: ' a'\n"
         f"    g: {'a' * 61}\n  pull_requests: {{from: A}}\n", [
@@ -202,9 +203,9 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
             ("triggers.push.b", 6, _QUOTES.format("a whole number")),
             ("triggers.push.c", 7, _SLUG),
             ("triggers.push.d", 8, _SLUG),
-            ("triggers.push.e", 9, "has 0 characters: 1 to 60 are taken"),
+            ("triggers.push.e", 9, "has 0 characters: 1 to 60 are allowed"),
             ("triggers.push.f", 10, _SLUG),
-            ("triggers.push.g", 11, "has 61 characters: 1 to 60 are taken"),
+            ("triggers.push.g", 11, "has 61 characters: 1 to 60 are allowed"),
             ("triggers.pull_requests.from", 12, _SLUG)]),
     "pushes as a list": (f"{_HEAD}triggers: {{push: [main]}}", [
         ("triggers.push", 3, "must be a mapping, not a list")]),
@@ -217,23 +218,23 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
     "what skips": (f"{_HEAD}triggers: {{skip: [skip deploy]}}", [
         ("triggers.skip", 3, _QUOTES.format("a list"))]),
     "nothing skips": (f"{_HEAD}triggers: {{skip: ''}}", [
-        ("triggers.skip", 3, "has 0 characters: 1 to 100 are taken")]),
+        ("triggers.skip", 3, "has 0 characters: 1 to 100 are allowed")]),
     "a long text skips": (f"{_HEAD}triggers: {{skip: {'x' * 101}}}", [
-        ("triggers.skip", 3, "has 101 characters: 1 to 100 are taken")]),
+        ("triggers.skip", 3, "has 101 characters: 1 to 100 are allowed")]),
     "lines skip": (f"{_HEAD}triggers: {{skip: \"a\\nb\"}}", [
-        ("triggers.skip", 3, "holds a line break, which is not taken here")]),
+        ("triggers.skip", 3, "holds a line break, which is not allowed here")]),
     "releases": (f"{_HEAD}retain: 0", [("retain", 3, "must be 1 to 50")]),
     "too many releases": (f"{_HEAD}retain: 51", [("retain", 3, "must be 1 to 50")]),
     "all releases": (f"{_HEAD}retain: all", [("retain", 3, "must be a whole number, not text")]),
     "a fault of YAML and one of the document": (f"{_HEAD}retain: 0\nretain: 5\nbuild: {{steps: !x [1]}}", [
         ("retain", 3, "must be 1 to 50"),
-        ("retain", 4, "is given on line 3 already"),
-        ("build.steps", 5, "has the tag '!x': only those of YAML's core schema are taken; leave it out"),
+        ("retain", 4, "is given already on line 3"),
+        ("build.steps", 5, "has the tag '!x': only tags of YAML's core schema are allowed; remove it"),
         ("build.steps[0]", 5, _QUOTES.format("a whole number"))]),
     "a fault is told once": (f"{_HEAD}retain: !x 5\nbuild: {{steps: [!x a], timeout_seconds: !!int x}}", [
-        ("retain", 3, "has the tag '!x': only those of YAML's core schema are taken; leave it out"),
-        ("build.steps[0]", 4, "has the tag '!x': only those of YAML's core schema are taken; leave it out"),
-        ("build.timeout_seconds", 4, "is tagged !!int but is none")]),
+        ("retain", 3, "has the tag '!x': only tags of YAML's core schema are allowed; remove it"),
+        ("build.steps[0]", 4, "has the tag '!x': only tags of YAML's core schema are allowed; remove it"),
+        ("build.timeout_seconds", 4, "has the tag !!int but is none")]),
     "a fault under an alias": ("version: 1\nprocesses:\n  a: &a {command: 1}\n  b: *a\n", [
         ("processes.a.command", 3, _QUOTES.format("a whole number")),
         ("processes.b.command", 3, _QUOTES.format("a whole number"))]),

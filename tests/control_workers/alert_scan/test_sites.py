@@ -1,4 +1,4 @@
-"""Sites with far more visitors than usual, without any, or with a Web Vital that is poor."""
+"""Conditions on sites: far more visitors than usual, no visitors, or a poor Web Vital."""
 
 import json
 import uuid

@@ -216,7 +216,7 @@ async def test_a_broken_step_fails_and_blocks_no_other_project(
         result = await begun.work(run["id"])
     assert statuses(result) == ["succeeded", "failed", *["pending"] * (COUNT - 2)]
     assert result["operations"][1]["error"] == (
-        "It failed here, and the control plane's log says why. Try it again, or make a new review."
+        "It failed because of an error in Pharos; see the control plane's log. Retry it, or make a new review."
     )
     [record] = _find_own_records(caplog)
     assert record.getMessage() == f"step {broken} of configuration run {result['id']} failed"

@@ -256,7 +256,7 @@ async def test_secrets_that_cannot_be_opened(deliveries: Deliveries) -> None:
     await deliveries.deliver()
     row = await deliveries.read(message)
     assert row.status == "pending" and row.last_error is not None
-    assert "sealed under the key 0000, which is not among PHAROS_VARIABLES_KEY" in row.last_error
+    assert "sealed under the key 0000, which is not in PHAROS_VARIABLES_KEY" in row.last_error
     assert deliveries.receivers.requests == []
     await change_key(channel.sealing_key_id)
     await deliveries.deliver(after=6)

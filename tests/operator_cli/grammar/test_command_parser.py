@@ -81,7 +81,7 @@ def test_the_default_verb_may_be_left_out(capsys: pytest.CaptureFixture[str]) ->
     assert (status, "there is no verb 'shwo'. Did you mean 'show'?" in output) == (2, True)
     with pytest.raises(SystemExit):
         parser.parse_args(["traces", "--help"])
-    assert "show one as a tree of its spans" in capsys.readouterr().out
+    assert "show a trace as a tree of its spans" in capsys.readouterr().out
 
 
 def test_a_command_that_uses_status_2_ends_with_another_one(capsys: pytest.CaptureFixture[str]) -> None:

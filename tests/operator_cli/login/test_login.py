@@ -113,7 +113,7 @@ def test_a_token_that_may_not_read_the_account_is_stored(
     [
         (("http://127.0.0.1:9",), "", 4, "Nothing was entered"),
         (("http://127.0.0.1:9",), TOKEN, 1, "Nothing listens at http://127.0.0.1:9"),
-        (("http://127.0.0.1:9", "--profile", "a/b"), TOKEN, 2, "is no name for a profile"),
+        (("http://127.0.0.1:9", "--profile", "a/b"), TOKEN, 2, "is not a valid name of a profile"),
         (("http://127.0.0.1:9", "--name", "Ada"), TOKEN, 2, "--name is for --invitation"),
         (("ftp://127.0.0.1",), TOKEN, 1, "is not an address"),
         ((), TOKEN, 2, "the following arguments are required: URL"),
@@ -234,7 +234,7 @@ def test_the_local_installation_of_the_folder_is_mentioned(
     (data / "credentials.json").write_text("{}")
     (data / "credentials.json").chmod(0o600)
     done = command("login", server.url, "--profile", "prod", stdin=TOKEN)
-    assert "go on using the local installation in .pharos; --profile prod" in done.stdout
+    assert "still use the local installation in .pharos; --profile prod" in done.stdout
 
 
 def test_a_token_sent_in_the_clear_is_warned_about(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -242,4 +242,4 @@ def test_a_token_sent_in_the_clear_is_warned_about(tmp_path: Path, environment: 
         [str(PHAROS), "login", "http://no-such-host.invalid"],
         input=TOKEN, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=60,
     )  # fmt: skip
-    assert "travels unencrypted" in done.stderr
+    assert "is sent unencrypted" in done.stderr

@@ -138,10 +138,12 @@ def test_a_test_is_followed_to_its_end(run: Run, server: FakeApi, monkeypatch: p
         done = run("channels", "test", "ops")
         assert done.status == status, done
         assert "Attempt 1 failed: HTTP 503\n" in done.err
-        assert "The next attempt follows soon. Ctrl-C ends the waiting, and not the test." in done.err
+        assert "The next attempt follows soon. Ctrl-C stops the waiting, not the test." in done.err
         assert not server.answers
         if final is sent:
-            assert "retry   120 ms  HTTP 503" in done.out and "The test has arrived at ops after" in done.out
+            assert (
+                "retry   120 ms  HTTP 503" in done.out and "The test was delivered to ops after" in done.out
+            )
         else:
             assert "The test was not delivered: HTTP 404" in done.out
             assert "The channel is off now." in done.out
@@ -149,5 +151,5 @@ def test_a_test_is_followed_to_its_end(run: Run, server: FakeApi, monkeypatch: p
     assert "since=2026-11-20T12%3A00%3A00Z" in server.requests[-3].path
     monkeypatch.setattr(follow_test, "_PATIENCE_SECONDS", 0.0)
     done = run("channels", "test", "ops")
-    assert done.status == 1 and "the workers of the installation may not run" in done.err
-    assert "is on its way" in run("channels", "test", "ops", "--no-wait").out
+    assert done.status == 1 and "the workers of the installation may not be running" in done.err
+    assert "was started" in run("channels", "test", "ops", "--no-wait").out

@@ -51,15 +51,15 @@ def test_a_rule_is_created_and_changed_by_names(run: Run, server: FakeApi) -> No
         "recipients": [{"channel": "chn_ops"}, {"person": "per_1"}],
     }
     for words, message, status in (
-        (("rules", "create", "x"), "Name whom it notifies", 2),
+        (("rules", "create", "x"), "Name the recipients", 2),
         (("rules", "create", "x", "--channel", "opps"), "Did you mean 'ops'?", 5),
-        (("rules", "set", "5"), "Say what to change", 2),
+        (("rules", "set", "5"), "Name a setting to change", 2),
         (("rules", "set", "5", "--default-kinds", "--kind", "queue"), "do not go together", 2),
     ):
         done = run(*words)
         assert (done.status, done.out) == (status, "") and message in done.err, done
     done = run("rules", "set", "5", "--default-kinds", "--reminders", "off")
-    assert done.status == 0 and "people of the rule are sent nothing" in done.out
+    assert done.status == 0 and "people in the rule get nothing" in done.out
     assert _last(server, "PATCH") == {"kinds": None, "reminders": False}
 
 
@@ -119,7 +119,7 @@ def test_rules_are_listed_found_and_removed(run: Run, server: FakeApi) -> None:
     server.by_path["/api/v1/default-notification-rule"] = _data(default)
     listed = run("rule", "list").out
     assert "`pharos rules default`" in listed
-    assert listed.endswith(f"\n{nobody} `pharos rules create` makes one.\n")
+    assert listed.endswith(f"\n{nobody} `pharos rules create` creates one.\n")
     shown = run("rules", "default").out
     assert shown.endswith(f"\n{nobody}\n")
     assert "ada@shop.example" in shown and "the installation sends no e-mail" in shown

@@ -165,7 +165,9 @@ async def test_head_expect_and_disconnect(caplog: pytest.LogCaptureFixture) -> N
                 writer.write(b"half")
                 writer.transport.abort()
                 async with asyncio.timeout(60):
-                    while not any(record.getMessage() == "the caller hung up" for record in caplog.records):
+                    while not any(
+                        record.getMessage() == "the caller has disconnected" for record in caplog.records
+                    ):
                         await asyncio.sleep(0.005)
     assert [record for record in caplog.records if record.exc_info] == []
     assert {record.levelno for record in caplog.records} <= {logging.DEBUG, logging.INFO}

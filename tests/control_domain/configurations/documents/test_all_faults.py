@@ -29,7 +29,7 @@ environments:
 _REPLICAS = Fault("environments.a.replicas", 4, "must be 1 to 20")
 _CRON = Fault("environments.a.heartbeats.hourly.cron", 8, "'60 * * * *' is no cron expression: Bad minute")
 _UNKNOWN = Fault("environments.a.heartbeats.misspelled.crn", 10, "unknown; do you mean cron?")
-_UNUSED = "is used nowhere in the document: take it away, or name it in a value; keys have no bindings"
+_UNUSED = "is not used in the document: remove it, or use it in a value; keys cannot contain bindings"
 
 
 def _digest(value: str) -> str:
@@ -42,7 +42,7 @@ def test_faults_of_the_document_and_of_its_bindings() -> None:
     assert refused.value.faults == (_REPLICAS, _CRON, _UNKNOWN)
     assert refused.value.binding_faults == (
         ("cron", "must be a text"),
-        ("branch", "is missing: line 5 has it, at environments.a.branch"),
+        ("branch", "is missing: line 5 uses it, at environments.a.branch"),
         ("other", _UNUSED),
     )
 
@@ -68,7 +68,7 @@ def test_project_faults_are_found_in_a_faulty_document() -> None:
         "line 3: environments.a: needs type, because there is no such environment yet",
         "line 7: environments.a.heartbeats.nightly: needs cron or period, because there is no such heartbeat yet",
         "line 11: environments.b: is the slug of a preview: give the environment another one",
-        "line 11: environments.b.variables.X: has no value yet that could be kept: give it one",
+        "line 11: environments.b.variables.X: has no value yet that could be kept: give it a value",
     ]
 
 
@@ -82,4 +82,4 @@ def test_invalid_yaml_makes_no_binding_unused(text: str) -> None:
 def test_a_document_that_is_a_missing_binding() -> None:
     with pytest.raises(BadBindings) as refused:
         read_configuration("${a}", {}, _digest)
-    assert refused.value.faults == (("a", "is missing: line 1 has it"),)
+    assert refused.value.faults == (("a", "is missing: line 1 uses it"),)

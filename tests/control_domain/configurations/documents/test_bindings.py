@@ -85,7 +85,7 @@ def test_a_binding_always_gives_a_text() -> None:
     assert put.value == (Node("1", 1, True), Node("null", 1, True), Node("[x]", 1, True))
     result = _document_faults("version: 2\nenvironments: {a: {replicas: '${n}'}}", {"n": "3"})
     assert result == [
-        "line 2: environments.a.replicas: must be a whole number, not text, which is all that a binding can give"
+        "line 2: environments.a.replicas: must be a whole number, not text: a binding can only give text"
     ]
 
 
@@ -130,8 +130,8 @@ _MARKS = (
 def test_texts_that_begin_no_binding(text: str) -> None:
     result = _document_faults(f"version: 2\nproject:\n  name: '{text}'", {"a": "1"})
     assert result == [
-        "line 3: project.name: holds a ${ that begins no binding: a binding is like ${name}, and a plain ${ is "
-        "written $${"
+        "line 3: project.name: contains a ${ that begins no binding: write a binding as ${name}, and a literal "
+        "${ as $${"
     ]
 
 
@@ -139,7 +139,7 @@ def test_each_faulty_text_is_reported_with_its_path() -> None:
     result = _document_faults(
         "version: 2\nenvironments:\n  a: {name: '${'}\n  b: {name: '${', order: -1}", {}
     )
-    why = "holds a ${ that begins no binding: a binding is like ${name}, and a plain ${ is written $${"
+    why = "contains a ${ that begins no binding: write a binding as ${name}, and a literal ${ as $${"
     assert result == [
         f"line 3: environments.a.name: {why}",
         f"line 4: environments.b.name: {why}",
@@ -148,15 +148,15 @@ def test_each_faulty_text_is_reported_with_its_path() -> None:
 
 
 _EMPTY = "version: 2\n"
-_UNUSED = "is used nowhere in the document: take it away, or name it in a value; keys have no bindings"
+_UNUSED = "is not used in the document: remove it, or use it in a value; keys cannot contain bindings"
 _NAME = "a name has letters, digits and _, no digit first, and at most 100 characters"
 _WRONG: dict[str, tuple[str, Mapping[str, Any], list[tuple[str, str]]]] = {
     "missing": ("version: 2\nproject:\n  name: ${a} ${b} ${a}\nenvironments: {c: {name: '${b}'}}", {}, [
-        ("a", "is missing: line 3 has it, at project.name"), ("b", "is missing: line 3 has it, at project.name")]),
+        ("a", "is missing: line 3 uses it, at project.name"), ("b", "is missing: line 3 uses it, at project.name")]),
     "missing in a list": ("version: 2\nsites:\n  www:\n    domains:\n      - a.example\n      - ${host}", {}, [
-        ("host", "is missing: line 6 has it, at sites.www.domains[1]")]),
+        ("host", "is missing: line 6 uses it, at sites.www.domains[1]")]),
     "missing under an alias": ("version: 2\nenvironments:\n  a: &x {name: '${n}'}\n  b: *x", {}, [
-        ("n", "is missing: line 3 has it, at environments.a.name")]),
+        ("n", "is missing: line 3 uses it, at environments.a.name")]),
     "unused": (_EMPTY, {"a": "1", "b": ""}, [("a", _UNUSED), ("b", _UNUSED)]),
     "used in a key alone": ("version: 2\nsites: {'${a}': {}}", {"a": "1"}, [("a", _UNUSED)]),
     "used in an escape alone": ("version: 2\nproject: {name: '$${a}'}", {"a": "1"}, [("a", _UNUSED)]),
@@ -166,16 +166,16 @@ _WRONG: dict[str, tuple[str, Mapping[str, Any], list[tuple[str, str]]]] = {
     "names": (_EMPTY, {"": "", "1a": "", "a-b": "", "a b": 1, "é": "", "a" * 101: "", "\x1b": ""}, [
         ("''", _NAME), ("'1a'", _NAME), ("'a-b'", _NAME), ("'a b'", _NAME), ("'é'", _NAME),
         (f"'{'a' * 59}…'", _NAME), ("'\\x1b'", _NAME)]),
-    "NUL": (_EMPTY, {"a": "x\0"}, [("a", "holds NUL, which no value can")]),
-    "half a pair": (_EMPTY, {"a": "x\ud83d"}, [("a", "holds half a surrogate pair, which UTF-8 cannot encode")]),
+    "NUL": (_EMPTY, {"a": "x\0"}, [("a", "contains NUL, which is not allowed")]),
+    "half a pair": (_EMPTY, {"a": "x\ud83d"}, [("a", "contains half a surrogate pair, which UTF-8 cannot encode")]),
     "too long": (_EMPTY, {"a": "é" * (MOST_BYTES // 2) + "x"}, [("a", "has more than 131,072 bytes")]),
     "too long together": ("version: 2\nproject: {name: '${a}'}", {"a": "x", **{
         f"b{n}": "é" * (MOST_BYTES // 2) for n in range(2)}}, [
             ("", "have more than 262,144 bytes together"), ("b0", _UNUSED), ("b1", _UNUSED)]),
     "too many": ("version: 2\nproject: {name: '${a0}'}", {f"a{n}": "" for n in range(1001)}, [
-        ("", "are 1,001: 1,000 are the most")]),
+        ("", "are 1,001: the limit is 1,000")]),
     "all ways at once": ("version: 2\nproject: {name: '${a}${b}'}", {"c": "", "b": 1, "d e": ""}, [
-        ("b", "must be a text"), ("'d e'", _NAME), ("a", "is missing: line 2 has it, at project.name"),
+        ("b", "must be a text"), ("'d e'", _NAME), ("a", "is missing: line 2 uses it, at project.name"),
         ("c", _UNUSED)]),
     "more than are told": (_EMPTY, {f"a{n}": "" for n in range(60)}, [(f"a{n}", _UNUSED) for n in range(50)]),
 }  # fmt: skip

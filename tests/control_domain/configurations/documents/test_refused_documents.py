@@ -30,15 +30,15 @@ _TIME = "times of a window look like 09:00"
 _DAY = "must be mon or tue or wed or thu or fri or sat or sun"
 _DURATION = "must be a duration, like 90s, 30m, 2h or 1d"
 _ADDRESS = (
-    "is no address: one is environments.staging, environments.production.heartbeats.nightly or "
+    "is not an address like environments.staging, environments.production.heartbeats.nightly or "
     'sites["shop.example"].goals.Signup'
 )
-_NOWHERE = "is the address of nothing that there can be: its names are not such as are taken"
+_NOWHERE = "cannot be the address of a resource: it contains a name that is not valid"
 _SETTING = "is a setting, which cannot be deleted: write"
 _TYPE = "must be development or staging or production"
-_ORIGIN = "is no origin: write https://shop.example, or https://*.shop.example"
-_TRACKER = "is what the tracker sends by itself: a goal is something that visitors do"
-_ZONE = "is no time zone; write one like Europe/Oslo, or UTC"
+_ORIGIN = "is not an origin: write https://shop.example, or https://*.shop.example"
+_TRACKER = "is an event of the tracker itself: a goal must be an action of visitors"
+_ZONE = "is not a time zone; write a name like Europe/Oslo, or UTC"
 _TARGET = "counts either an event or a path: give one of them"
 
 Faults = list[tuple[str, int, str]]
@@ -92,8 +92,9 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
     "names": (
         f"version: 2\nenvironments:\n  a: {{name: ''}}\n  b: {{name: {'x' * 101}}}\n  c: {{name: \"a\\nb\"}}\n"
         "  d: {name: ' '}\n  e: {name: \"a\\u202e\"}\n  f: {name: 1}\n  g: {name: [a]}", _each(
-            "environments.{}.name", 3, "has 0 characters: 1 to 100 are taken", "has 101 characters: 1 to 100 are taken",
-            "holds a line break, which is not taken here", _NAME, _NAME, _QUOTES.format("a whole number"),
+            "environments.{}.name", 3, "has 0 characters: 1 to 100 are allowed", "has 101 characters: 1 to 100 "
+                "are allowed",
+            "holds a line break, which is not allowed here", _NAME, _NAME, _QUOTES.format("a whole number"),
             _QUOTES.format("a list"))),
     "types": (
         "version: 2\nenvironments:\n  a: {type: preview}\n  b: {type: Production}\n  c: {type: }\n  d: {type: 1}",
@@ -105,8 +106,8 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
             *(f"must be a whole number, not {kind}" for kind in ("text", "a number", "true or false", "nothing")))),
     "branches": (
         "version: 2\nenvironments:\n  a: {branch: -x}\n  b: {branch: a b}\n  c: {branch: ''}\n  d: {branch: 1}", _each(
-            "environments.{}.branch", 3, *["is no name of a branch that Git allows; one is main"] * 2,
-            "has 0 characters: 1 to 200 are taken", _QUOTES.format("a whole number"))),
+            "environments.{}.branch", 3, *["is not a branch name that Git allows, such as main"] * 2,
+            "has 0 characters: 1 to 200 are allowed", _QUOTES.format("a whole number"))),
     "replicas": ("version: 2\nenvironments:\n  a: {replicas: 0}\n  b: {replicas: 21}\n  c: {replicas: '2'}", _each(
         "environments.{}.replicas", 3, "must be 1 to 20", "must be 1 to 20", "must be a whole number, not text")),
     "states and truths": (
@@ -125,7 +126,7 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
         environment("window:", "  days: []", "  from: 900", "  to: ''", "  timezone: localtime"), _of_a(
             ("window.days", 5, "has 0 items: 1 is the least"),
             ("window.from", 6, _QUOTES.format("a whole number")),
-            ("window.to", 7, "has 0 characters: 1 to 20 are taken"),
+            ("window.to", 7, "has 0 characters: 1 to 20 are allowed"),
             ("window.timezone", 8, f"'localtime' {_ZONE}"))),
     "days that are one": (environment("window: {days: mon, from: 09:00, to: 10:00}"), _of_a(
         ("window.days", 4, "must be a list, not text"))),
@@ -139,12 +140,12 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
                 _QUOTES.format(kind) for kind in ("a whole number", "true or false", "nothing", "a list"))),
             *_of_a(("variables.e.keep", 9, "is missing"),
                    ("variables.f.keep", 10,
-                    "can only be true: take the variable out of the document, or name it under delete"),
+                    "can only be true: remove the variable from the document, or name it under delete"),
                    ("variables.g.keep", 11, "must be true or false, not text"),
                    ("variables.h.value", 12, "unknown; known are keep"),
-                   ("variables.i", 13, "a value cannot hold NUL"))]),
+                   ("variables.i", 13, "a value cannot contain NUL"))]),
     "too many variables": (environment("variables: {" + ",".join(f"A{n}: ''" for n in range(1001)) + "}"), _of_a(
-        ("variables", 4, "has 1,001 variables: 1,000 are the most"))),
+        ("variables", 4, "has 1,001 variables: the limit is 1,000"))),
     "names of heartbeats and queues": (
         heartbeats("'': {}", "' a': {}", f"{'a' * 101}: {{}}", '"a\\nb": {}')
         + "    queues: {' ': , \"\\u202e\": }", _of_a(*(
@@ -159,7 +160,7 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
             "'60 * * * *' is no cron expression: Bad minute", "'0 0 30 2 *' is no cron expression: Bad day-of-month",
             "'0 0 */31 * 1#5' never comes", _QUOTES.format("a whole number"),
             "'@daily' is no cron expression of five fields", "'* * * * * *' is no cron expression of five fields",
-            "has 201 characters: 1 to 200 are taken", _QUOTES.format("nothing"))),
+            "has 201 characters: 1 to 200 are allowed", _QUOTES.format("nothing"))),
     "durations": (
         heartbeats("a: {grace: 90}", "b: {grace: '90'}", "c: {grace: 1h30m}", "d: {grace: 1.5}", "e: {grace: -1s}",
                    "f: {grace: true}", "g: {grace: 1w}", "h: {grace: ' 1h'}", "i: {grace: }", "j: {grace: 367d}"),
@@ -191,17 +192,17 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
             ("sites.s.domains[1]", 6, "is in the list already"),
             ("sites.s.domains[2]", 7, f"'https://a.example/x' {_ORIGIN}"),
             ("sites.s.domains[3]", 8, f"'ftp://a.example' {_ORIGIN}"),
-            ("sites.s.domains[4]", 9, "has 0 characters: 1 to 300 are taken"),
+            ("sites.s.domains[4]", 9, "has 0 characters: 1 to 300 are allowed"),
             ("sites.s.domains[5]", 10, _QUOTES.format("a whole number")),
             ("sites.s.domains[6]", 11, f"'a b' {_ORIGIN}"),
-            ("sites.s.domains[7]", 12, "has 301 characters: 1 to 300 are taken"),
+            ("sites.s.domains[7]", 12, "has 301 characters: 1 to 300 are allowed"),
             ("sites.s.domains[9]", 14, "is in the list already"),
             ("sites.s.domains[10]", 15, f"'*.a' {_ORIGIN}")]),
     "no domains": (site("domains: []"), [("sites.s.domains", 4, "has 0 items: 1 is the least")]),
     "domains of nothing": (site("domains:"), [("sites.s.domains", 4, "must be a list, not nothing")]),
     "a domain that is no list": (site("domains: a.example"), [("sites.s.domains", 4, "must be a list, not text")]),
     "too many domains": (site("domains: [" + ",".join(f"a{n}" for n in range(51)) + "]"), [
-        ("sites.s.domains", 4, "has 51 items: 50 are the most")]),
+        ("sites.s.domains", 4, "has 51 items: the limit is 50")]),
     "a site's zone": (site("timezone: europe/oslo"), [("sites.s.timezone", 4, f"'europe/oslo' {_ZONE}")]),
     "goals": (
         goals("Purchase", "{}", "{name: a}", "{name: b, event: x, path: /}", "{event: x}", "{name: '', path: /}",
@@ -211,8 +212,8 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
             ("sites.s.goals[2]", 7, _TARGET),
             ("sites.s.goals[3]", 8, _TARGET),
             ("sites.s.goals[4].name", 9, "is missing"),
-            ("sites.s.goals[5].name", 10, "has 0 characters: 1 to 100 are taken"),
-            ("sites.s.goals[7].name", 12, "is the name of another goal of the site already")]),
+            ("sites.s.goals[5].name", 10, "has 0 characters: 1 to 100 are allowed"),
+            ("sites.s.goals[7].name", 12, "is already the name of another goal of the site")]),
     "targets": (
         goals("{name: a, path: welcome}", "{name: b, event: Engagement}", "{name: c, event: Web Vital}",
                f"{{name: d, event: {'e' * 256}}}", f"{{name: e, path: /{'p' * 2048}}}", "{name: f, event: ' '}",
@@ -221,28 +222,28 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
                 ("path", "a path begins with / and has at most 2048 characters, like /welcome"),
                 ("event", f"'Engagement' {_TRACKER}"),
                 ("event", f"'Web Vital' {_TRACKER}"),
-                ("event", "has 256 characters: 1 to 255 are taken"),
-                ("path", "has 2,049 characters: 1 to 2,048 are taken"),
-                ("event", "is no name of an event that visitors make"),
-                ("path", "is no path: one begins with / and is of printable characters, like /welcome"),
+                ("event", "has 256 characters: 1 to 255 are allowed"),
+                ("path", "has 2,049 characters: 1 to 2,048 are allowed"),
+                ("event", "is not the name of an event that visitors cause"),
+                ("path", "is not a path: a path begins with / and has only printable characters, like /welcome"),
                 ("path", "a path begins with / and has at most 2048 characters, like /welcome"),
                 ("event", _QUOTES.format("a whole number"))))]),
     "too many goals": (site("goals: [" + ",".join(f"{{name: a{n}, path: /}}" for n in range(101)) + "]"), [
-        ("sites.s.goals", 4, "has 101 items: 100 are the most")]),
+        ("sites.s.goals", 4, "has 101 items: the limit is 100")]),
     "too many environments and sites": (
         "version: 2\n" + "".join(
             f"{key}: {{{','.join(f'a{n}: ' for n in range(101))}}}\n" for key in ("environments", "sites")), [
-            ("environments", 2, "has 101 environments: 100 are the most in a document"),
-            ("sites", 3, "has 101 sites: 100 are the most in a document")]),
+            ("environments", 2, "has 101 environments: the limit of a document is 100"),
+            ("sites", 3, "has 101 sites: the limit of a document is 100")]),
     "too many queues": (environment("queues: {" + ",".join(f"q{n}: " for n in range(1001)) + "}"), [
-        ("environments", 2, "has 1,001 queues: 1,000 are the most in a document")]),
+        ("environments", 2, "has 1,001 queues: the limit of a document is 1,000")]),
     "addresses that are none": (
         deleted("a b", "environments", "environments.b.variables", "sites.s.goals", "sites.s.variables.X",
                 "environments..b", "environments.b.window.days", "1", "''", "x" * 1501), [
             *((f"delete[{n}]", 3 + n, _ADDRESS) for n in range(7)),
             ("delete[7]", 10, _QUOTES.format("a whole number")),
-            ("delete[8]", 11, "has 0 characters: 1 to 1,500 are taken"),
-            ("delete[9]", 12, "has 1,501 characters: 1 to 1,500 are taken")]),
+            ("delete[8]", 11, "has 0 characters: 1 to 1,500 are allowed"),
+            ("delete[9]", 12, "has 1,501 characters: 1 to 1,500 are allowed")]),
     "addresses of nothing": (
         deleted("environments.B", "'environments[\"\"]'", "environments.b.variables.1X", "'sites[\"a\\nb\"]'",
                  "'sites[\" a\"]'", "'sites[\"\\ud800\"]'", f"sites.s.goals.{'g' * 101}"), [
@@ -252,37 +253,37 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
                  "environments.b.approval.deploys", "environments.b.type", "environments.b.heartbeats.h.grace",
                  "environments.b.heartbeats.h.cron", "'sites[\"a.b\"].timezone'", "sites.s.domains"), [
             (f"delete[{n}]", 3 + n, message) for n, message in enumerate((
-                "is the project itself, which no document deletes",
-                f"{_SETTING} what name shall be",
-                f"{_SETTING} its default to set it back, null",
-                f"{_SETTING} its default to set it back, 1",
-                f"{_SETTING} its default to set it back, false",
-                f"{_SETTING} what type shall be",
-                f'{_SETTING} its default to set it back, "5m"',
-                f"{_SETTING} what cron shall be",
-                f'{_SETTING} its default to set it back, "UTC"',
-                f"{_SETTING} what domains shall be"))]),
+                "is the project itself, which a document cannot delete",
+                f"{_SETTING} the new value of name",
+                f"{_SETTING} its default to reset it, null",
+                f"{_SETTING} its default to reset it, 1",
+                f"{_SETTING} its default to reset it, false",
+                f"{_SETTING} the new value of type",
+                f'{_SETTING} its default to reset it, "5m"',
+                f"{_SETTING} the new value of cron",
+                f'{_SETTING} its default to reset it, "UTC"',
+                f"{_SETTING} the new value of domains"))]),
     "an address twice": (
         deleted("environments.b", "'environments[\"b\"]'", "environments.b.queues.q", "environments.b"), [
-            ("delete[1]", 4, "is named on line 3 already"), ("delete[3]", 6, "is named on line 3 already")]),
+            ("delete[1]", 4, "is already named on line 3"), ("delete[3]", 6, "is already named on line 3")]),
     "addresses of what is wanted": (
         "version: 2\nenvironments:\n  a:\n    variables: {X: '', Y: {keep: true}}\n    heartbeats:\n      h: {}\n"
         "sites:\n  s: {goals: [{name: Sign up, path: /}]}\ndelete:\n- environments.a\n- environments.a.variables.X\n"
         "- environments.a.variables.Y\n- environments.a.variables.Z\n- environments.a.heartbeats.h\n- sites.s\n"
         "- 'sites.s.goals[\"Sign up\"]'\n- sites.s.goals.Other\n", [
-            (f"delete[{n}]", 10 + n, f"is wanted as well, by what begins on line {line}: take it out there or here")
+            (f"delete[{n}]", 10 + n, f"is also described from line {line} on: remove it there or here")
             for n, line in ((0, 3), (1, 3), (2, 3), (4, 6), (5, 8), (6, 8))]),
     "too many addresses": ("version: 2\ndelete: [" + "sites.a," * 1001 + "]", [
-        ("delete", 2, "has 1,001 items: 1,000 are the most")]),
+        ("delete", 2, "has 1,001 items: the limit is 1,000")]),
     "a fault of YAML and one of the document": (environment("replicas: 0", "replicas: 5", "branch: !x [1]"), _of_a(
-        ("replicas", 4, "must be 1 to 20"), ("replicas", 5, "is given on line 4 already"),
-        ("branch", 6, "has the tag '!x': only those of YAML's core schema are taken; leave it out"),
+        ("replicas", 4, "must be 1 to 20"), ("replicas", 5, "is given already on line 4"),
+        ("branch", 6, "has the tag '!x': only tags of YAML's core schema are allowed; remove it"),
         ("branch", 6, _QUOTES.format("a list")))),
     "a fault is told once": (environment("replicas: !x 5", "window: !!int x", "variables: {A: !x a}"), _of_a(
-        *((path, line, "has the tag '!x': only those of YAML's core schema are taken; leave it out")
+        *((path, line, "has the tag '!x': only tags of YAML's core schema are allowed; remove it")
           for path, line in (("replicas", 4),)),
-        ("window", 5, "is tagged !!int but is none"),
-        ("variables.A", 6, "has the tag '!x': only those of YAML's core schema are taken; leave it out"))),
+        ("window", 5, "has the tag !!int but is none"),
+        ("variables.A", 6, "has the tag '!x': only tags of YAML's core schema are allowed; remove it"))),
 }  # fmt: skip
 
 

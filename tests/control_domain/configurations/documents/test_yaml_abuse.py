@@ -67,8 +67,8 @@ _FRACTION = "must be text, not a number: write it in quotes"
 _NOTHING = "must be text, not nothing: write it in quotes"
 _TRUTH = "must be text, not true or false: write it in quotes"
 _LIST = "must be text, not a list: write it in quotes"
-_BREAK = "holds a line break, which is not taken here"
-_TOO_LARGE = "is a whole number that 64 bits do not hold: write it in quotes"
+_BREAK = "holds a line break, which is not allowed here"
+_TOO_LARGE = "is a whole number that does not fit into 64 bits: write it in quotes"
 
 
 @dataclass(frozen=True)
@@ -99,22 +99,22 @@ _TEXTS: Mapping[str, tuple[str | _No, ...]] = {
     },
     **{nothing: (_No(_NOTHING),) for nothing in ("", "~", "null", "NULL", "# nothing", "!!null ''", "&x")},
     **{boolean: (_No(_TRUTH),) for boolean in ("true", "False", "!!bool 'TRUE'")},
-    "!!int x": (_No("is tagged !!int but is none"),),
-    "!!bool yes": (_No("is tagged !!bool but is none"),),
+    "!!int x": (_No("has the tag !!int but is none"),),
+    "!!bool yes": (_No("has the tag !!bool but is none"),),
     "!!str 017": ("017",),
     "'~'": ("~",),
-    "''": (_No("has 0 characters: 1 to 100 are taken"), ""),
+    "''": (_No("has 0 characters: 1 to 100 are allowed"), ""),
     "[a]": (_No(_LIST),),
     "{keep: true}": (_No("must be text, not a mapping"), "kept"),
     "*x": (_No("there is no anchor 'x' before this alias"),),
     "&x a": ("a",),
     "a" * 100: ("a" * 100,),
-    "a" * 101: (_No("has 101 characters: 1 to 100 are taken"), "a" * 101),
-    "a" * 49_000: (_No("has 49,000 characters: 1 to 100 are taken"), "a" * 49_000),
+    "a" * 101: (_No("has 101 characters: 1 to 100 are allowed"), "a" * 101),
+    "a" * 49_000: (_No("has 49,000 characters: 1 to 100 are allowed"), "a" * 49_000),
     "a #b": ("a",),
     "a#b": ("a#b",),
     "'it''s'": ("it's",),
-    "a\tb": (_No("holds the character U+0009, which is not taken here"), "a\tb"),
+    "a\tb": (_No("holds the character U+0009, which is not allowed here"), "a\tb"),
     "a\n        b": ("a b",),
     "a\n\n        b": (_No(_BREAK), "a\nb"),
     "'a\n\n\n        b'": (_No(_BREAK), "a\n\nb"),
@@ -124,9 +124,12 @@ _TEXTS: Mapping[str, tuple[str | _No, ...]] = {
     "|+\n        a\n\n": (_No(_BREAK), "a\n\n\n"),
     ">\n        a\n        b": (_No(_BREAK), "a b\n"),
     ">-\n        a\n        b": ("a b",),
-    '"\\0"': (_No("holds the character U+0000, which is not taken here"), _No("a value cannot hold NUL")),
-    '"\\e[2J"': (_No("holds the character U+001B, which is not taken here"), "\x1b[2J"),
-    '"\\N\\L"': (_No("holds the character U+0085, which is not taken here"), "\x85\u2028"),
+    '"\\0"': (
+        _No("holds the character U+0000, which is not allowed here"),
+        _No("a value cannot contain NUL"),
+    ),
+    '"\\e[2J"': (_No("holds the character U+001B, which is not allowed here"), "\x1b[2J"),
+    '"\\N\\L"': (_No("holds the character U+0085, which is not allowed here"), "\x85\u2028"),
     '"\\x41\\u00e9\\U0001F680"': ("Aé🚀",),
     "🚀 e\u0301 \u00a0": ("🚀 e\u0301 \u00a0",),
     "a\u202eb\u2066": ("a\u202eb\u2066",),
@@ -134,7 +137,7 @@ _TEXTS: Mapping[str, tuple[str | _No, ...]] = {
     "$${x}": ("$${x}", "${x}"),
     "${x": (
         "${x",
-        _No("holds a ${ that begins no binding: a binding is like ${name}, and a plain ${ is written $${"),
+        _No("contains a ${ that begins no binding: write a binding as ${name}, and a literal ${ as $${"),
     ),
 }
 
@@ -226,7 +229,7 @@ def test_escapes_in_the_body_are_decoded(kind: str) -> None:
     text = fill_text("version: VERSION\nREST\na\0: 1", kind)
     fields = JsonFields({"text": (str, "must be a string of YAML", True)}, "Correct it.")
     read = fields.read(msgspec.json.encode({"text": text}), lambda name, value: True)["text"]
-    assert _read(kind, read) == ["line 3: the character U+0000 is not taken as it stands"]
+    assert _read(kind, read) == ["line 3: the character U+0000 is not allowed"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -91,7 +91,7 @@ async def test_an_existing_different_environment_is_not_changed(configured: Chan
     action = await configured.plan_one(STAGING, {"type": "staging", "branch": "main", "replicas": 2})
     await configured.managed.add_environment()
     assert await configured.refused(action) == (
-        "environments.staging is there already, with another branch, replicas; make a new review."
+        "environments.staging exists already, with another branch, replicas; make a new review."
     )
 
 
@@ -115,7 +115,7 @@ async def test_a_preview_with_the_same_slug_conflicts(configured: ChangedProject
     async with configured.managed.engines.sessions() as session, session.begin():
         await create_environment(session, configured.project, "Preview", "staging", PREVIEW, NOW)
     assert (await configured.refused(action)).startswith(
-        "environments.staging cannot be made: something of that"
+        "environments.staging cannot be created: another resource of that"
     )
 
 

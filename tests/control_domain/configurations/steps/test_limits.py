@@ -53,7 +53,7 @@ async def test_limits_of_numbers(
         await configured.plan_and_apply(*first)
     monkeypatch.setattr(module, limit, 1)
     message = await configured.refused(await configured.plan_one(*second))
-    assert f" 1 {noun}, which is the most: remove " in message
+    assert f" 1 {noun}, which is the limit: remove " in message
 
 
 async def test_a_goal_takes_the_place_of_another(

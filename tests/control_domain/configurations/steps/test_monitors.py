@@ -86,7 +86,7 @@ async def test_an_existing_different_heartbeat_is_not_changed(
     action = await configured.plan_one(BACKUP, {**HOURLY, "grace": "1m"})
     await configured.managed.objects.add_heartbeat("Nightly backup", period_seconds=60)
     assert await configured.refused(action) == (
-        'environments.production.heartbeats["Nightly backup"] is there already, with another period, grace; make a new '
+        'environments.production.heartbeats["Nightly backup"] exists already, with another period, grace; make a new '
         "review."
     )
 
@@ -188,7 +188,9 @@ async def test_no_monitor_is_created_in_a_removed_environment(
     action = await configured.plan_one(address, fields)
     await configured.managed.remove_environment()
     message = await configured.refused(action)
-    assert message.endswith("cannot be made: there is no environment production any more; make a new review.")
+    assert message.endswith(
+        "cannot be created: there is no environment production any more; make a new review."
+    )
 
 
 async def test_a_heartbeat_is_removed_with_its_keys_and_history(

@@ -128,7 +128,7 @@ async def test_a_recipient_that_is_removed_since_the_plan_is_named(configured: C
     async with configured.managed.engines.sessions() as session, session.begin():
         await session.execute(delete(NotificationChannel))
     assert await configured.refused(create) == (
-        "notifications.rules.on-call cannot be made: there is no channel ops any more; make a new review."
+        "notifications.rules.on-call cannot be created: there is no channel ops any more; make a new review."
     )
 
 

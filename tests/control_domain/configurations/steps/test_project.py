@@ -40,5 +40,5 @@ async def test_a_name_that_a_binding_gave_is_not_in_the_audit_log(configured: Ch
 
 async def test_no_configuration_removes_a_project(configured: ChangedProject) -> None:
     assert await configured.refused(Action("delete", PROJECT, [])) == (
-        "A configuration removes no project: remove it by itself."
+        "A configuration cannot remove a project: remove the project directly."
     )

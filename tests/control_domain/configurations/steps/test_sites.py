@@ -64,7 +64,7 @@ async def test_an_existing_different_site_is_not_changed(configured: ChangedProj
     action = await configured.plan_one(WWW, SAID)
     await configured.managed.objects.add_site("www", *DOMAINS)
     assert await configured.refused(action) == (
-        f"sites.www is there already, with another timezone, goals.Purchase, {SIGN_UP}; make a new review."
+        f"sites.www exists already, with another timezone, goals.Purchase, {SIGN_UP}; make a new review."
     )
 
 

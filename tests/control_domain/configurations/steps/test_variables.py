@@ -287,7 +287,7 @@ async def test_a_variable_without_a_stored_value_is_not_set(configured: ChangedP
     digest = configured.secret("1").digest
     action = Action("update", PRODUCTION, [Change("variables.A", None, Secret(digest), True)])
     assert await configured.refused(action) == (
-        "environments.production.variables.A has no value that could be set; make a new review."
+        "environments.production.variables.A has no value to set; make a new review."
     )
 
 
