@@ -52,8 +52,8 @@ def _run(arguments: argparse.Namespace) -> int:
     proposal = recognize(folder)
     if proposal is None:
         raise CommandFailed(
-            f"No application was recognized in {folder.resolve()}. Write {FILE} by hand: docs/reference/applications.md "
-            "describes it, and `pharos workflow check pharos.yaml` checks it."
+            f"No application was recognized in {folder.resolve()}. Write {FILE} by hand: "
+            "docs/reference/applications.md describes it, and `pharos workflow check pharos.yaml` checks it."
         )
     branch = _read_branch(folder)
     text = render(proposal, branch) if proposal.processes else None
