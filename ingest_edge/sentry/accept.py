@@ -34,6 +34,8 @@ ALLOW = "POST, OPTIONS"
 
 # Size of an envelope up to which its conversion takes at most 15 ms.
 _INLINE_BYTES = 256 * 1024
+# The SDKs send one in an envelope; each costs a look-up and a row.
+MAX_CHECK_INS = 10
 # Of a body without a key before it. Tunnels send what browsers send.
 _ANONYMOUS_BYTES = 1024 * 1024
 # As long as a key, because envelopes give the lengths of their items.
@@ -110,13 +112,17 @@ class AcceptSentry:
 
     async def _store(self, key: KeyEntry, converted: Converted, received_ms: int) -> web.StreamResponse:
         entries = [_make_entry(key, record, received_ms) for record in converted.records]
-        found = [await make_signal(self.intake, key, each, received_ms) for each in converted.check_ins]
+        check_ins = converted.check_ins[:MAX_CHECK_INS]
+        if surplus := len(converted.check_ins) - len(check_ins):
+            converted.dropped["check_in", "too_many"] += surplus
+        found = [await make_signal(self.intake, key, each, received_ms) for each in check_ins]
         signals = [signal for signal in found if signal is not None]
         if missing := len(found) - len(signals):
             converted.dropped["check_in", "no_heartbeat"] += missing
-        # An envelope of which nothing is kept takes a token too: it costs the edge as much as any other. Check-ins take
-        # none, like all signals of heartbeats.
-        tokens = converted.count or (0 if signals else 1)
+        # An envelope of which nothing is kept takes a token too: it costs the edge as much as any other. The SDKs send
+        # each check-in alone; it takes none, like all signals of heartbeats. Further ones do: one envelope must not
+        # carry more free signals than a ping.
+        tokens = converted.count + max(0, len(check_ins) - 1) or (0 if signals else 1)
         headers = await self.intake.store_all(key, tokens, [*entries, *signals])
         self.intake.metrics.events_accepted += converted.count
         self.intake.metrics.signals_accepted += len(signals)

@@ -43,6 +43,7 @@ EDGE = [
     ("GET", "/api/1/cron/nightly/phr_ing_x/?status=ok"),
     ("POST", "/api/1/cron/nightly/phr_ing_x"),
     ("GET", "/api/1/cron/nightly/?sentry_key=x"),
+    ("GET", "/api/1/cron/nightly?sentry_key=x"),
     ("GET", "/ping/phr_epk_x/backup/0"),
     ("GET", "/pharos-run.py"),
 ]

@@ -21,6 +21,8 @@ _PRINTED = Printed("shop", "web", 1, 7)
         (b"10 %\r50 %\r100 %", {"title": "100 %"}),
         (b"caf\xc3\xa9 \xff", {"title": "café �"}),
         (b"INGEST=phr_ing_0123456789abcdef!", {"title": "INGEST=phr_ing_•••!"}),
+        # As the injected variables have it, where a digit is in front of the key.
+        (b"Authorization=Bearer%20phr_ing_0123456789abcdef", {"title": "Authorization=Bearer%20phr_ing_•••"}),
         (b'{"msg":"a","level":"ERROR"}', {"title": "a", "severity": "error"}),
         (b'{"message":"b","level":50,"pid":3}', {"title": "b", "severity": "error", "pid": 3}),
         (b'{"event":"c","level":"strange"}', {"title": "c", "severity": "info"}),

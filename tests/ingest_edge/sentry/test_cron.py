@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ingest_edge.sentry.accept import MAX_CHECK_INS
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind, make_credential
 from pipeline_contracts.heartbeat_names import digest_heartbeat_name
@@ -104,6 +105,19 @@ async def test_invalid_cron_urls_are_refused(edge: RunningEdge, caplog: pytest.L
     large: dict[str, Any] = {"data": b'{"status":"ok","x":"%s"}' % (b"x" * 20_000)}
     assert (await edge.request("POST", f"/api/1/cron/nightly/{edge.key}/", **large)).status == 413
     assert await signals(edge) == []
+
+
+async def test_an_envelope_carries_few_check_ins_without_tokens(start_edge: StartEdge) -> None:
+    """A signal costs the pipeline a row. Without a limit, one small envelope would carry a thousand."""
+    edge = await start_edge(rate=RateLimit(1.0, 10), clock=lambda: 0.0)
+    await name_heartbeat(edge)
+    many = [
+        ("check_in", {"monitor_slug": "nightly", "status": "in_progress", "check_in_id": f"{number:032x}"})
+        for number in range(1, 1001)
+    ]
+    assert (await send(edge, *many)).status == 200
+    assert len(await edge.appended(topics.HEARTBEATS)) == MAX_CHECK_INS
+    assert (await send(edge, *many)).status == 429
 
 
 async def test_check_ins_take_no_tokens(start_edge: StartEdge) -> None:
