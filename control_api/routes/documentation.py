@@ -1,6 +1,7 @@
 """The documentation at `/docs`, without authentication: its pages, images, style sheet, scripts and search index."""
 
 from functools import lru_cache
+from threading import Lock
 
 from fastapi import APIRouter, Request, Response
 
@@ -44,7 +45,9 @@ def read_image(name: str, request: Request) -> Response:
 @router.get("/search.json")
 def read_search_index(request: Request) -> Response:
     """The texts that the search looks through."""
-    return file_response(request, _search_index(), _HEADERS)
+    with _rendering:
+        index = _search_index()
+    return file_response(request, index, _HEADERS)
 
 
 @router.get("")
@@ -56,6 +59,10 @@ def read_page(request: Request, address: str = "") -> Response:
     if page is not None:
         return file_response(request, page, _HEADERS)
     return Response(_missing_page(), status_code=404, headers=_HEADERS, media_type="text/html")
+
+
+# Simultaneous first requests wait for one rendering: `lru_cache` alone would let each of them render.
+_rendering = Lock()
 
 
 @lru_cache
@@ -87,8 +94,11 @@ def _search_index() -> ServedFile:
 def _page(address: str) -> ServedFile | None:
     # Only existing pages are kept: anybody may ask for any number of others.
     page = _pages.get(address)
-    if page is None and (html := _site().read_page(address)) is not None:
-        page = _pages[address] = pack_file("text/html", html)
+    if page is None:
+        with _rendering:
+            page = _pages.get(address)
+            if page is None and (html := _site().read_page(address)) is not None:
+                page = _pages[address] = pack_file("text/html", html)
     return page
 
 

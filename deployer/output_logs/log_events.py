@@ -28,7 +28,7 @@ _SEVERITIES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("err", "error"), "error"),
     **dict.fromkeys(("critical", "crit", "fatal", "alert", "emerg", "emergency", "panic"), "critical"),
 }
-# Credentials of Pharos, such as the injected key in a dump of all variables. Any character may be in front of them, as in
+# Credentials of Pharos, such as the injected key in a dump of all variables. Any character may precede them, as in
 # `Bearer%20phr_ing_…`.
 _CREDENTIAL = re.compile(r"(phr_[a-z]{3}_)[0-9A-Za-z_-]{8,}")
 

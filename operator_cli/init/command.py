@@ -13,11 +13,11 @@ from operator_cli.errors import CommandFailed
 from operator_cli.init.proposal import Proposal
 from operator_cli.init.recognize import recognize
 from operator_cli.init.render import render
+from operator_cli.init.source_files import SourceFiles
 from operator_cli.messages import qualify_commands
 
 FILE = "pharos.yaml"
 _HEAD = re.compile(r"ref: refs/heads/(\S+)")
-_MAX_HEAD_BYTES = 1000
 
 
 def register_init(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -96,11 +96,7 @@ def _check(text: str) -> None:
 
 def _read_branch(folder: Path) -> str:
     """Return the branch that is checked out; `main` where that is not known."""
-    try:
-        with (folder / ".git" / "HEAD").open() as file:
-            match = _HEAD.fullmatch(file.read(_MAX_HEAD_BYTES).strip())
-    except (OSError, UnicodeDecodeError):
-        return "main"
+    match = _HEAD.fullmatch(SourceFiles(folder).read(".git/HEAD").strip())
     return "main" if match is None else match[1]
 
 
@@ -144,11 +140,11 @@ def _show_next(folder: Path, branch: str) -> None:
     git = "git" if is_here else f"git -C {shlex.quote(str(folder))}"
     path = '"$PWD"' if is_here else shlex.quote(str(folder.resolve()))
     steps = [
-        *([] if (folder / ".git").exists() else [f"{git} init --initial-branch={branch}"]),
+        *([] if (folder / ".git").exists() else [f"{git} init --initial-branch={shlex.quote(branch)}"]),
         f'{git} add . && {git} commit -m "Describe how the application runs"',
         f"`pharos project create {slug}",
         f"`pharos environment create production --type production --project {slug}",
-        f"`pharos repository connect {path} --branch {branch} --project {slug}",
+        f"`pharos repository connect {path} --branch {shlex.quote(branch)} --project {slug}",
         f"`pharos deploy {slug}/production",
     ]
     print(f"\n{FILE} is written. Next:")

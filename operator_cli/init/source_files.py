@@ -28,7 +28,8 @@ class SourceFiles:
         """Return the beginning of a file; empty if it cannot be read."""
         path = self.folder / name
         try:
-            if not path.is_file():
+            # Links may lead out of the folder, and a FIFO would block.
+            if not path.is_file() or not path.resolve().is_relative_to(self.folder.resolve()):
                 return ""
             with path.open("rb") as file:
                 return file.read(_MAX_BYTES).decode("utf-8", "replace")

@@ -4,7 +4,7 @@ import * as modules from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { beforeEnd } from './end_signals.js'
-import { readResourceAttributes, readVariable, splitUrl } from './settings.js'
+import { chooseKey, readResourceAttributes, readVariable, splitUrl } from './settings.js'
 
 export interface OpenTelemetryOptions {
   /** Default: `OTEL_SERVICE_NAME`. */
@@ -91,7 +91,7 @@ function exporterVariables(options: OpenTelemetryOptions): Record<string, string
   if (!isExplicit && readVariable('OTEL_EXPORTER_OTLP_ENDPOINT') !== undefined) return {}
   const url = options.url ?? readVariable('PHAROS_URL')
   const found = url === undefined ? undefined : splitUrl(url)
-  const key = options.ingestKey ?? (found?.key || readVariable('PHAROS_INGEST_KEY'))
+  const key = found === undefined ? undefined : chooseKey(options.ingestKey, found)
   if (found === undefined || key === undefined) {
     throw new Error('setupOpenTelemetry: set PHAROS_URL and PHAROS_INGEST_KEY, or pass `url` and `ingestKey`.')
   }

@@ -129,6 +129,22 @@ export function splitUrl(address: string): { api: string; key: string } {
   return { api: `${url.origin}${path}/api`, key: decodeURIComponent(url.username) }
 }
 
+/**
+ * Return the ingest key. The key in the environment variables belongs to the server that they name: another server must
+ * not get it.
+ */
+export function chooseKey(ingestKey: string | undefined, found: { api?: string; key?: string }): string | undefined {
+  const own = ingestKey ?? (found.key || undefined)
+  if (own !== undefined) return own
+  try {
+    const known = readVariable('PHAROS_URL')
+    if (known !== undefined && splitUrl(known).api !== found.api) return undefined
+  } catch {
+    return undefined
+  }
+  return readVariable('PHAROS_INGEST_KEY')
+}
+
 /** Return the settings, and what is wrong with them. Settings that are wrong disable the client. */
 export function readSettings(options: ClientOptions): { settings: Settings; problem?: Problem } {
   const url = options.url ?? readVariable('PHAROS_URL')
@@ -139,7 +155,7 @@ export function readSettings(options: ClientOptions): { settings: Settings; prob
     found = { fault: (error as Error).message }
   }
   const resource = readResourceAttributes()
-  const key = options.ingestKey ?? (found.key || readVariable('PHAROS_INGEST_KEY'))
+  const key = chooseKey(options.ingestKey, found)
   const settings: Settings = {
     api: undefined,
     ingestKey: key ?? '',

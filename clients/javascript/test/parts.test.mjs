@@ -12,7 +12,7 @@ import { otlpVariables } from '../dist/esm/opentelemetry.js'
 import { readLine } from '../dist/esm/pino.js'
 import { EventQueue } from '../dist/esm/queue.js'
 import { readRetryAfterMs, retryDelayMs } from '../dist/esm/retries.js'
-import { splitUrl } from '../dist/esm/settings.js'
+import { chooseKey, splitUrl } from '../dist/esm/settings.js'
 
 const decode = (bytes) => JSON.parse(Buffer.from(bytes).toString())
 
@@ -229,4 +229,20 @@ test('the ingest key goes to no other endpoint', () => {
   const one = withVariables({ ...pharos, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'https://other.example' }, () => otlpVariables({}))
   const holders = Object.keys(one).filter((name) => one[name].includes('phr_ing_x'))
   assert.deepEqual(holders, ['OTEL_EXPORTER_OTLP_METRICS_HEADERS', 'OTEL_EXPORTER_OTLP_LOGS_HEADERS'])
+})
+
+test('the key of the environment goes to no other server', () => {
+  const saved = { ...process.env }
+  try {
+    process.env.PHAROS_URL = 'https://pharos.example/api'
+    process.env.PHAROS_INGEST_KEY = 'phr_ing_environment'
+    assert.equal(chooseKey(undefined, splitUrl('https://pharos.example')), 'phr_ing_environment')
+    assert.equal(chooseKey(undefined, splitUrl('https://other.example')), undefined)
+    assert.equal(chooseKey('phr_ing_own', splitUrl('https://other.example')), 'phr_ing_own')
+    assert.equal(chooseKey(undefined, splitUrl('https://phr_ing_url@other.example')), 'phr_ing_url')
+    delete process.env.PHAROS_URL
+    assert.equal(chooseKey(undefined, splitUrl('https://other.example')), 'phr_ing_environment')
+  } finally {
+    process.env = saved
+  }
 })

