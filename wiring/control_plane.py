@@ -93,8 +93,12 @@ def assemble_control_plane(
 def check_settings(settings: Settings) -> None:
     """Raise `BadSettings` for faults that do not depend on the engines' contents, before any engine is opened or
     migrated."""
-    if settings.public_url is not None and (fault := find_http_url_fault(settings.public_url)) is not None:
-        raise BadSettings(f"{PREFIX}PUBLIC_URL: {fault}")
+    for name, url in (
+        ("PUBLIC_URL", settings.public_url),
+        ("DEPLOY_TELEMETRY_URL", settings.deploy_telemetry_url),
+    ):
+        if url is not None and (fault := find_http_url_fault(url)) is not None:
+            raise BadSettings(f"{PREFIX}{name}: {fault}")
     _read_folders(settings)
     read_smtp_settings(settings)
     read_owner_email(settings)

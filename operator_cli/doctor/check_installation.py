@@ -6,6 +6,7 @@ import http.client
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,27 +20,37 @@ from wiring.embedded.data_folder import FILES_OF_FIRST_START
 _APPS_OFFSET = 90
 _METRICS_OFFSET = 100
 _HEALTH_SECONDS = 5
-_MIN_FREE_BYTES = 64 * 2**20
 _COMFORTABLE_FREE_BYTES = 2 * 2**30
 
 
 def check_installation(data: Path, host: str, port: int, settings: Settings) -> Iterator[Finding]:
     """Yield the findings about a data folder and about the ports that `pharos up` listens on."""
-    folder = _check_folder(data)
+    try:
+        folder = _check_folder(data)
+        disk = _check_disk(data, settings.min_free_bytes)
+    except OSError as error:
+        # `Path.exists` raises for a folder that this user may not enter.
+        yield Finding("Data folder", "error", f"{data} cannot be used: {error.strerror}", _OTHER_USER)
+        return
     yield folder
-    yield _check_disk(data)
+    yield disk
     if folder.status != "error" and _is_locked(data):
         yield _check_running(data)
         return
     yield _check_port("API and dashboard", host, port, "Choose another --port of `pharos up`.")
     yield _check_port("Applications", host, port + _APPS_OFFSET, "Choose an --apps-port of `pharos up`.")
     metrics_host, _, metrics_port = (settings.metrics_listen or "").rpartition(":")
-    yield _check_port(
+    metrics = _check_port(
         "Metrics",
         metrics_host.strip("[]") or "127.0.0.1",
         int(metrics_port or port + _METRICS_OFFSET),
         "Set PHAROS_METRICS_LISTEN to another host:port.",
     )
+    # `pharos up` starts without its metrics.
+    yield replace(metrics, status="warning") if metrics.status == "error" else metrics
+
+
+_OTHER_USER = "Run as the user who owns it, or choose another --data."
 
 
 def _check_folder(data: Path) -> Finding:
@@ -63,12 +74,13 @@ def _check_folder(data: Path) -> Finding:
     return Finding(name, "ok", f"{data}: only you can open it")
 
 
-def _check_disk(data: Path) -> Finding:
+def _check_disk(data: Path, min_free_bytes: int) -> Finding:
     at = next(each for each in (data.absolute(), *data.absolute().parents) if each.exists())
     disk = shutil.disk_usage(at)
     detail = f"{disk.free / 2**30:.1f} of {disk.total / 2**30:.1f} GiB free"
-    if disk.free < _MIN_FREE_BYTES:
-        return Finding("Disk", "error", detail, "The column store needs 64 MiB: free some space.")
+    if disk.free < min_free_bytes:
+        needed = f"Free some space: Pharos stores nothing with less than {min_free_bytes >> 20} MiB free."
+        return Finding("Disk", "error", f"{disk.free >> 20} MiB free", needed)
     if disk.free < _COMFORTABLE_FREE_BYTES:
         return Finding("Disk", "warning", detail, "Free some space, or shorten the retention of data.")
     return Finding("Disk", "ok", detail)
@@ -113,5 +125,7 @@ def _check_port(name: str, host: str, port: int, advice: str) -> Finding:
     try:
         bind(host, port).close()
     except PortInUse as error:
+        # The message names the option that is wrong: the host or the port.
+        advice = str(error) if "--host" in str(error) else advice
         return Finding(f"Port {port}", "error", f"{name}: {error.reason or error}", advice)
     return Finding(f"Port {port}", "ok", f"{name}: free")

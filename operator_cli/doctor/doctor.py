@@ -40,9 +40,11 @@ def _find(arguments: argparse.Namespace) -> list[Finding]:
     # Imported here: `--help` and completion need none of it.
     from operator_cli.doctor.check_installation import check_installation
     from operator_cli.doctor.check_machine import check_machine
+    from wiring.control_plane import check_settings
 
     try:
         settings, found = load_settings(), Finding("Settings", "ok", "all PHAROS_* variables are valid")
+        check_settings(settings)
     except BadSettings as error:
         settings = Settings()
         found = Finding("Settings", "error", str(error), "`pharos settings` lists all of them.")

@@ -1,5 +1,7 @@
 """The tests of the JavaScript client's parts, which Node.js runs."""
 
+import re
+
 from tests.support.javascript_client import JavascriptClient, run_node
 
 
@@ -7,4 +9,5 @@ def test_parts(client: JavascriptClient) -> None:
     files = sorted(str(path) for path in (client.build / "test").glob("*.test.mjs"))
     ended = run_node(client.build, "--test", "--test-reporter=tap", *files)
     assert ended.returncode == 0, ended.stdout[-5000:]
-    assert "\n# pass 42" in ended.stdout, ended.stdout[-500:]
+    passed = re.search(r"^# pass (\d+)$", ended.stdout, re.MULTILINE)
+    assert passed is not None and int(passed[1]) > 40, ended.stdout[-500:]
