@@ -44,11 +44,16 @@ class ApplicationTelemetry:
     async def open(self, environment_id: str) -> TelemetryVariables | None:
         """Return the telemetry of the environment with this public ID, with a new key if its key was revoked.
 
-        None if the URL is not known, or the environment was removed. Raises database errors.
+        None if the URL is not known, the environment was removed, or its key cannot be opened, which is logged. Raises
+        database errors.
         """
         if self.url is None:
             return None
-        ensured = await self._ensure(environment_id)
+        try:
+            ensured = await self._ensure(environment_id)
+        except CannotOpen as error:
+            logger.warning("an application starts without variables for telemetry: %s", error)
+            return None
         if ensured is None:
             return None
         key, created = ensured

@@ -28,6 +28,8 @@ from storage_backends.key_directory.interface import KeyEntry
 
 # As long as an edge may accept a revoked key: a heartbeat that is renamed or removed at once is accepted no longer.
 _REMEMBERED_SECONDS = 5.0
+# For so long a repeated creation of a name is free: its heartbeat is created late if an engine is unavailable.
+_PAID_SECONDS = 3600.0
 _MAX_REMEMBERED = 10_000
 _ALLOWED = "1 to 100 of A-Z, a-z, 0-9, '.', '_' and '-', the first one a letter or a digit"
 
@@ -40,7 +42,7 @@ class HeartbeatCreations:
     def __init__(self, intake: Intake, clock: Callable[[], float] = time.monotonic) -> None:
         self._intake = intake
         self._clock = clock
-        # Until when each name counts as created; the oldest first.
+        # When each name was created; the oldest first.
         self._created: OrderedDict[tuple[str, str], float] = OrderedDict()
 
     async def store(
@@ -58,8 +60,8 @@ class HeartbeatCreations:
         Raises `NotFound` if the ping may not create it, `InvalidInput` if the name cannot be created so, `Conflict` if
         the environment is full, `TooManyRequests` if the project creates too many, and `Unavailable`.
         """
-        is_new = self._created.get((key.environment_id, name), 0.0) <= self._clock()
-        if not is_new:
+        age = self._clock() - self._created.get((key.environment_id, name), -_PAID_SECONDS)
+        if age < _REMEMBERED_SECONDS:
             await self._append(key, name, await read_ping(), received_ms)
             return False
         if not may_create:
@@ -79,8 +81,10 @@ class HeartbeatCreations:
             )
         ping = await read_ping()
         bucket = f"heartbeats/{key.project_id}"
+        tokens = 1 if age >= _PAID_SECONDS else 0
         try:
-            await self._intake.admission.take(bucket, 1, CREATED_RATE)
+            if tokens:
+                await self._intake.admission.take(bucket, tokens, CREATED_RATE)
         except RateLimited as error:
             raise TooManyRequests(
                 f"Pings may create {CREATED_RATE.burst} heartbeats of a project at once, and then one in "
@@ -91,7 +95,8 @@ class HeartbeatCreations:
             ping.may_create = True
             await self._append(key, name, ping, received_ms)
         except BaseException:
-            self._intake.admission.refund(bucket, 1)
+            if tokens:
+                self._intake.admission.refund(bucket, tokens)
             raise
         self._remember(key, name)
         return True
@@ -101,7 +106,7 @@ class HeartbeatCreations:
         self._created.pop((key.environment_id, name), None)
 
     def _remember(self, key: KeyEntry, name: str) -> None:
-        self._created[key.environment_id, name] = self._clock() + _REMEMBERED_SECONDS
+        self._created[key.environment_id, name] = self._clock()
         self._created.move_to_end((key.environment_id, name))
         if len(self._created) > _MAX_REMEMBERED:
             self._created.popitem(last=False)

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import or_, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record_audit_entry
@@ -13,6 +13,7 @@ from control_domain.sealing import CannotOpen, Sealed, SealingKeys
 from control_domain.tables.accounts import Account
 from control_domain.tables.projects import Environment, IngestKey, Project
 from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
+from pipeline_contracts.settings import PREFIX
 
 KEY_NAME = "deployed application"
 _ACTOR = Actor("deployer")
@@ -81,7 +82,11 @@ async def ensure_application_key(
     session: AsyncSession, keys: SealingKeys, environment_id: str, now: datetime
 ) -> tuple[ApplicationKey, bytes | None] | None:
     """Return the key of the environment with this public ID, and its digest if this call has created the key: publish
-    it after the commit. None if the environment was removed."""
+    it after the commit. None if the environment was removed.
+
+    Raises `CannotOpen` if the environment has a key that `keys` do not open. A second one would be sealed under a key
+    that may be a typing error, and then neither a rotation nor a test of a backup could open all values.
+    """
     found = await find_application_keys(session, keys, [environment_id], now)
     if environment_id in found:
         return found[environment_id], None
@@ -90,8 +95,29 @@ async def ensure_application_key(
     found = await find_application_keys(session, keys, [environment_id], now)
     if environment_id in found:
         return found[environment_id], None
+    if number := await _find_sealed_key(session, environment_id, now):
+        raise CannotOpen(
+            f"The key with which the application sends telemetry (ingest key {number} of {environment_id}) is sealed under "
+            f"another key. Start again with the former {PREFIX}VARIABLES_KEY, or run `pharos key revoke {number}`: the next "
+            "deployment then creates a new one."
+        )
     digest = await _create(session, keys, environment_id, now)
     return (await find_application_keys(session, keys, [environment_id], now))[environment_id], digest
+
+
+async def _find_sealed_key(session: AsyncSession, environment_id: str, now: datetime) -> int | None:
+    query = (
+        select(func.max(IngestKey.id))
+        .join(Environment, Environment.id == IngestKey.environment_id)
+        .where(
+            # Account scope: the deployer holds the lease of this environment.
+            Environment.public_id == environment_id,
+            IngestKey.sealed.is_not(None),
+            IngestKey.revoked_at.is_(None),
+            or_(IngestKey.expires_at.is_(None), IngestKey.expires_at > now),
+        )
+    )
+    return (await session.execute(query)).scalar_one()
 
 
 async def _create(session: AsyncSession, keys: SealingKeys, environment_id: str, now: datetime) -> bytes:

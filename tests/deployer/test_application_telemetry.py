@@ -131,7 +131,9 @@ async def test_a_key_is_made_once_and_again_after_its_revocation(platform: Platf
     assert present.digest == digest_credential(second.key.secret)
 
 
-async def test_the_key_is_sealed_again_and_replaced_if_its_sealing_key_is_lost(platform: Platform) -> None:
+async def test_the_key_is_sealed_again_and_no_second_one_is_made_under_a_wrong_key(
+    platform: Platform, caplog: pytest.LogCaptureFixture
+) -> None:
     environment = platform.acme.environment(_NAME)
 
     def telemetry(*keys: bytes) -> ApplicationTelemetry:
@@ -143,6 +145,13 @@ async def test_the_key_is_sealed_again_and_replaced_if_its_sealing_key_is_lost(p
         done = await reseal(session, SealingKeys([_NEW, _OLD]), 10_000)
     assert done.done >= 1
     assert await telemetry(_NEW).open(environment.public_id) == first
+    assert await telemetry(_OLD).open(environment.public_id) is None
+    [row] = await _rows(platform, environment.id)
+    assert f"`pharos key revoke {row.id}`" in caplog.text
+    # After a typing error in the setting nothing is left that cannot be opened.
+    assert await telemetry(_NEW).open(environment.public_id) == first
+    path = f"/v1/environments/{environment.public_id}/ingest-keys/{row.id}"
+    assert (await platform.call("DELETE", path)).status == 200
     replaced = await telemetry(_OLD).open(environment.public_id)
     assert replaced is not None and replaced.key.secret != first.key.secret
 

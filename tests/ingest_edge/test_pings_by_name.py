@@ -173,6 +173,19 @@ async def test_a_project_creates_a_limited_number_at_once(
         assert (await edge.request("GET", f"/ping/{keys[0]}/{path}")).status == 200
 
 
+async def test_a_creation_that_takes_long_takes_one_token(
+    edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the database is away for an hour, the pings of a few new jobs must not use up the project's limit."""
+    monkeypatch.setattr("ingest_edge.create_heartbeats.CREATED_RATE", RateLimit(0.001, 2))
+    monkeypatch.setattr("ingest_edge.create_heartbeats._REMEMBERED_SECONDS", 0.0)
+    key = await environment_key(edge)
+    for _ in range(10):
+        assert (await edge.request("GET", f"/ping/{key}/first?create=1")).status == 201
+    assert (await edge.request("GET", f"/ping/{key}/second?create=1")).status == 201
+    assert (await edge.request("GET", f"/ping/{key}/third?create=1")).status == 429
+
+
 async def test_a_creation_that_cannot_be_stored_is_503(
     edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
