@@ -29,7 +29,7 @@ ITEM_BYTES = 2 * 2**20
 MAX_RECORDS = 10_000
 """Most spans and log records of one envelope."""
 
-DropReason = Literal["not_kept", "invalid", "too_large", "no_heartbeat"]
+DropReason = Literal["not_kept", "invalid", "too_large", "no_heartbeat", "too_many"]
 
 _KEPT = frozenset({"event", "transaction", "span", "log", "check_in"})
 # Items that are known and not kept. Others are counted as `unknown`, so that no sender invents names without end.
