@@ -509,7 +509,8 @@ async def test_a_ping_that_is_applied_again_creates_no_second_heartbeat(
         await pipeline.append("named ping", 0, body, T0 + 1000 * at)
     loop = pipeline.loop(HeartbeatsTopic(monitored.states), UnavailableColumnStore())
     loop.draining = True
-    commit, failures, states = loop.consumer.commit, 0, []
+    commit, failures = loop.consumer.commit, 0
+    states: list[dict[str, Any]] = []
 
     async def commit_late(partition: int, position: Position) -> None:
         nonlocal failures

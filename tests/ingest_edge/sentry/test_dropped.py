@@ -52,7 +52,7 @@ class _Log:
 
 class _NoReceipts:
     async def query(self, sql: str, parameters: Any = None) -> QueryResult:
-        return QueryResult([], [])
+        return QueryResult((), [])
 
 
 def key(environment: str) -> KeyEntry:
