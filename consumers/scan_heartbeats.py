@@ -129,6 +129,7 @@ class HeartbeatScan(Collector):
         await self._states.prune_runs(now_ms - _RETAIN_RUNS_MS, _PRUNE_BATCH_SIZE)
         if now_ms - self._pruned_log_ms >= _PRUNE_LOG_MS:
             await self._states.prune_log(now_ms - _RETAIN_RUNS_MS, _PRUNE_BATCH_SIZE)
+            await self._states.prune_creating_pings(now_ms - _RETAIN_RUNS_MS, _PRUNE_BATCH_SIZE)
             self._pruned_log_ms = now_ms
 
     async def keep_clock(self, now_ms: int) -> None:

@@ -114,19 +114,19 @@ class HeartbeatsTopic(MonitorTopic[_Received]):
 
     async def _find_named(self, reports: list[_Received]) -> list[_Received]:
         """Create the heartbeats of new names, and return the reports with the IDs of their heartbeats. Before the
-        signals are applied: a chunk that is read again finds the heartbeats."""
-        requested: dict[tuple[str, str], NamedHeartbeat] = {}
+        signals are applied: a chunk that is read again finds the heartbeats, also those that were renamed since."""
+        requested: dict[tuple[str, str, str], NamedHeartbeat] = {}
         for report in reports:
             if report.name is not None:
                 created_ms = report.received_ms if report.may_create else None
-                named = NamedHeartbeat(report.environment_id, report.name, created_ms)
-                known = requested.get((report.environment_id, report.name))
-                if known is None or known.created_ms is None:
-                    requested[report.environment_id, report.name] = named
+                named = NamedHeartbeat(report.environment_id, report.name, created_ms, report.entry_id)
+                # Each ping that may create is noted; of the others, one of a name is enough.
+                ping_id = report.entry_id if report.may_create else ""
+                requested.setdefault((report.environment_id, report.name, ping_id), named)
         if not requested:
             return reports
         ids = await self._states.find_or_create(list(requested.values()))
-        if missing := [name for environment, name in requested if (environment, name) not in ids]:
+        if missing := {(environment, name) for environment, name, _ in requested} - ids.keys():
             logger.warning(
                 "ignored pings for %d names: the heartbeats were removed, or their environment has no room",
                 len(missing),

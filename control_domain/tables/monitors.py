@@ -150,6 +150,18 @@ class CreatedHeartbeat(Base):
     created_ms: Mapped[int] = mapped_column(BigInteger)
 
 
+class CreatingPing(Base):
+    """A ping that may create a heartbeat, and is applied. It stays for a week, also when the heartbeat has another name
+    or is removed: a ping that is applied again creates nothing."""
+
+    __tablename__ = "creating_pings"
+
+    ping_id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    heartbeat_id: Mapped[int | None]
+    """The heartbeat that it was applied to, which may be removed; None if there was none."""
+    applied_ms: Mapped[int] = mapped_column(BigInteger, index=True)
+
+
 class Queue(Base):
     """A queue of jobs whose length and workers are reported."""
 

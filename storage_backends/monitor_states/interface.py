@@ -24,6 +24,8 @@ class NamedHeartbeat:
     name: str
     created_ms: int | None
     """When it is created, if there is none; None: then it is left out."""
+    ping_id: str
+    """The ping that names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +113,13 @@ class MonitorStates(Protocol):
         """Return the IDs of these heartbeats by environment and name. Those with `created_ms` that do not exist are
         created, with the schedule of `heartbeat_names` and a row in `created_heartbeats`, in one transaction.
 
-        Not created: names in unknown environments, and in those with `MAX_CREATED_MEANWHILE` heartbeats. Raises
-        `StorageUnavailable`."""
+        A ping that was requested with `created_ms` before stands for the heartbeat that it had then, whatever its name
+        is now; if that is removed, the name is left out. Not created: names in unknown environments, and in those with
+        `MAX_CREATED_MEANWHILE` heartbeats. Raises `StorageUnavailable`."""
+        ...
+
+    async def prune_creating_pings(self, before_ms: int, limit: int) -> int:
+        """Forget up to `limit` pings that were first requested earlier; return the number."""
         ...
 
     async def add_log_entries(self, entries: Sequence[LogEntry]) -> None:

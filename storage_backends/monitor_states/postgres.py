@@ -1,5 +1,6 @@
 """Current states of monitors in the control plane's Postgres, over asyncpg alone."""
 
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -26,6 +27,7 @@ from storage_backends.monitor_states.rows import (
     blind_facts,
     by_id,
     columns_of,
+    heartbeats_of,
     log_entry_values,
     logs_to_trim,
     requested_runs,
@@ -34,6 +36,7 @@ from storage_backends.monitor_states.rows import (
     snapshot_values,
     state_values,
     take_alerts,
+    without_missing,
     worker_values,
     workers_to_keep,
 )
@@ -84,27 +87,50 @@ class PostgresMonitorStates:
         await self._in_transaction(run)
 
     async def find_or_create(self, requested: Sequence[NamedHeartbeat]) -> Mapping[tuple[str, str], int]:
-        names = columns_of((each.environment_id, each.name) for each in requested)
+        names = columns_of({(each.environment_id, each.name) for each in requested})
+        creating = [each for each in requested if each.created_ms is not None]
+        pings = sorted(each.ping_id for each in creating)
 
-        async def find(connection: Any) -> dict[tuple[str, str], int]:
+        async def find(connection: Any) -> dict[tuple[str, str], int | None]:
             return {(row[0], row[1]): row[2] for row in await connection.fetch(_SQL["read_names"], *names)}
 
         async def run(connection: Any) -> Mapping[tuple[str, str], int]:
-            found = await find(connection)
+            if not creating:
+                return without_missing(await find(connection))
+            # The pings first, then the names, both in order: two consumers of a record never deadlock, and the second
+            # one sees what the first one has created.
+            now_ms = time.time_ns() // 1_000_000
+            claimed = {row[0] for row in await connection.fetch(_SQL["claim_creating_pings"], pings, now_ms)}
+            applied = dict(
+                await connection.fetch(_SQL["read_creating_pings"], [p for p in pings if p not in claimed])
+            )
+            earlier = heartbeats_of(creating, applied)
+            known = await find(connection) | earlier
+            # The first ping of a name says when it was created.
             missing = {
                 (each.environment_id, each.name): each.created_ms
-                for each in requested
-                if each.created_ms is not None and (each.environment_id, each.name) not in found
+                for each in reversed(creating)
+                if each.created_ms is not None and (each.environment_id, each.name) not in known
             }
-            if not missing:
-                return found
-            # In the order of their names, so that two consumers never deadlock.
             for (environment_id, name), created_ms in sorted(missing.items()):
                 values = (environment_id, name, from_epoch_ms(created_ms), *CREATED_COLUMNS)
                 await connection.execute(_SQL["create_heartbeat"], *values, created_ms)
-            return await find(connection)
+            found = await find(connection) | earlier
+            if claimed:
+                heartbeats = {
+                    each.ping_id: found.get((each.environment_id, each.name))
+                    for each in creating
+                    if each.ping_id in claimed
+                }
+                await connection.execute(
+                    _SQL["note_heartbeats_of_pings"], list(heartbeats), list(heartbeats.values())
+                )
+            return without_missing(found)
 
         return await self._in_transaction(run)
+
+    async def prune_creating_pings(self, before_ms: int, limit: int) -> int:
+        return _count(await self._execute(_SQL["delete_creating_pings"], before_ms, limit))
 
     async def add_log_entries(self, entries: Sequence[LogEntry]) -> None:
         async def run(connection: Any) -> None:

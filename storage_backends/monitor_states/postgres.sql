@@ -77,6 +77,30 @@ WITH created AS (
 )
 INSERT INTO created_heartbeats (heartbeat_id, created_ms) SELECT id, $8::bigint FROM created;
 
+-- name: claim_creating_pings
+-- Note that these pings are applied, and return those that were not. Waits for another consumer that applies one of them.
+INSERT INTO creating_pings (ping_id, applied_ms) SELECT unnest($1::text[]), $2::bigint ON CONFLICT DO NOTHING
+RETURNING ping_id;
+
+-- name: read_creating_pings
+-- Which of these pings are applied, and to which heartbeats that still exist?
+SELECT p.ping_id, h.id
+FROM creating_pings AS p
+LEFT JOIN heartbeats AS h ON h.id = p.heartbeat_id
+WHERE p.ping_id = ANY($1::text[]);
+
+-- name: note_heartbeats_of_pings
+-- Note to which heartbeats these pings are applied.
+UPDATE creating_pings AS p SET heartbeat_id = n.heartbeat
+FROM unnest($1::text[], $2::int[]) AS n (ping, heartbeat)
+WHERE p.ping_id = n.ping;
+
+-- name: delete_creating_pings
+-- Forget up to $2 pings that were applied before $1.
+DELETE FROM creating_pings WHERE ping_id IN (
+    SELECT ping_id FROM creating_pings WHERE applied_ms < $1 LIMIT $2
+);
+
 -- name: write_log_entry
 -- Add an entry to the log of a heartbeat of the environment $6.
 INSERT INTO heartbeat_log_entries (heartbeat_id, entry_id, run_id, received_ms, text)

@@ -24,6 +24,7 @@ from storage_backends.monitor_states.interface import (
     MAX_LOG_ENTRIES,
     MAX_WORKERS,
     LogEntry,
+    NamedHeartbeat,
     SeenQueue,
     SeenWorker,
     Watched,
@@ -45,6 +46,22 @@ _decode_pings = msgspec.json.Decoder(PingPairs).decode
 def by_id(rows: Iterable[Sequence[Any]]) -> dict[int, Watched]:
     """Return the heartbeats of rows of `read_heartbeats` or `read_due_heartbeats`, by ID."""
     return {(heartbeat := _to_heartbeat(row)).heartbeat_id: Watched(heartbeat) for row in rows}
+
+
+def heartbeats_of(
+    requested: Iterable[NamedHeartbeat], applied: Mapping[str, int | None]
+) -> dict[tuple[str, str], int | None]:
+    """Return the heartbeats of the names whose pings were applied before, by environment and name; None: removed."""
+    return {
+        (each.environment_id, each.name): applied[each.ping_id]
+        for each in requested
+        if each.ping_id in applied
+    }
+
+
+def without_missing(found: Mapping[tuple[str, str], int | None]) -> dict[tuple[str, str], int]:
+    """Return the heartbeats that exist."""
+    return {name: number for name, number in found.items() if number is not None}
 
 
 def add_runs(watched: Mapping[int, Watched], rows: Iterable[Sequence[Any]]) -> None:

@@ -7,6 +7,7 @@ wait for each other.
 import asyncio
 import json
 import sqlite3
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ from storage_backends.monitor_states.rows import (
     all_runs,
     blind_facts,
     by_id,
+    heartbeats_of,
     log_entry_values,
     logs_to_trim,
     requested_runs,
@@ -41,6 +43,7 @@ from storage_backends.monitor_states.rows import (
     snapshot_values,
     state_values,
     take_alerts,
+    without_missing,
     worker_values,
     workers_to_keep,
 )
@@ -91,15 +94,28 @@ class SqliteMonitorStates:
     async def find_or_create(self, requested: Sequence[NamedHeartbeat]) -> Mapping[tuple[str, str], int]:
         def run() -> Mapping[tuple[str, str], int]:
             with self._transaction():
-                found = self._find_names(requested)
-                for each in requested:
-                    if each.created_ms is not None and (each.environment_id, each.name) not in found:
+                creating = [each for each in requested if each.created_ms is not None]
+                ids = json.dumps([each.ping_id for each in creating])
+                applied = dict(self._connection.execute(_SQL["read_creating_pings"], (ids,)))
+                earlier = heartbeats_of(creating, applied)
+                known = self._find_names(requested) | earlier
+                for each in creating:
+                    if each.created_ms is not None and (each.environment_id, each.name) not in known:
                         self._create(each.environment_id, each.name, each.created_ms)
-                return self._find_names(requested)
+                found = self._find_names(requested) | earlier
+                now_ms = time.time_ns() // 1_000_000
+                self._connection.executemany(
+                    _SQL["note_creating_ping"],
+                    [(e.ping_id, found.get((e.environment_id, e.name)), now_ms) for e in creating],
+                )
+            return without_missing(found)
 
         return await self._call(run)
 
-    def _find_names(self, requested: Sequence[NamedHeartbeat]) -> dict[tuple[str, str], int]:
+    async def prune_creating_pings(self, before_ms: int, limit: int) -> int:
+        return await self._write_once(_SQL["delete_creating_pings"], (before_ms, limit))
+
+    def _find_names(self, requested: Sequence[NamedHeartbeat]) -> dict[tuple[str, str], int | None]:
         names = json.dumps([(each.environment_id, each.name) for each in requested])
         return {(row[0], row[1]): row[2] for row in self._connection.execute(_SQL["read_names"], (names,))}
 

@@ -76,6 +76,23 @@ VALUES (?, 'new', ?, 0, 0, 0);
 -- Note that a ping has created the heartbeat: the control plane publishes its name.
 INSERT INTO created_heartbeats (heartbeat_id, created_ms) VALUES (?, ?);
 
+-- name: read_creating_pings
+-- Which of these pings are applied, and to which heartbeats that still exist?
+SELECT p.ping_id, h.id
+FROM creating_pings AS p
+LEFT JOIN heartbeats AS h ON h.id = p.heartbeat_id
+WHERE p.ping_id IN (SELECT value FROM json_each(?));
+
+-- name: note_creating_ping
+-- Note to which heartbeat a ping is applied.
+INSERT INTO creating_pings (ping_id, heartbeat_id, applied_ms) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
+
+-- name: delete_creating_pings
+-- Forget up to ?2 pings that were applied before ?1.
+DELETE FROM creating_pings WHERE ping_id IN (
+    SELECT ping_id FROM creating_pings WHERE applied_ms < ?1 LIMIT ?2
+);
+
 -- name: write_log_entry
 -- Add an entry to the log of a heartbeat of the environment ?6.
 INSERT INTO heartbeat_log_entries (heartbeat_id, entry_id, run_id, received_ms, text)

@@ -16,10 +16,14 @@ from consumers.loop import ConsumerLoop
 from consumers.scan_heartbeats import HeartbeatScan
 from consumers.transforms.heartbeats_topic import HeartbeatsTopic
 from consumers.transforms.queues_topic import QueuesTopic
+from control_domain.database.engine import open_sessions
+from control_domain.monitors.remove_monitors import remove_heartbeats
+from control_domain.tables.monitors import Heartbeat
 from pipeline_contracts import topics
 from pipeline_contracts.blind_times import INTAKE_CLOCK
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.monitors import INTAKE_KEY, MonitorMeta, make_intake_record
+from pipeline_contracts.records import Position
 from pipeline_contracts.settings import Settings
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 from storage_backends.column_store.interface import ColumnStore, Lines
@@ -471,7 +475,7 @@ async def test_a_ping_by_name_creates_its_heartbeat_and_counts(pipeline: Pipelin
     consumer = SqliteLogConsumer(pipeline.log, "group", topics.HEARTBEATS)
     chunk = Chunk("log", 0, 5, await consumer.read(0, 0, None, 10**6, 1))
     await pipeline.monitored.states.find_or_create(
-        [NamedHeartbeat(pipeline.monitored.environment_id, "backup", T0)]
+        [NamedHeartbeat(pipeline.monitored.environment_id, "backup", T0, str(uuid.UUID(int=1)))]
     )
     for _ in range(2):
         await topic.update_state(chunk, 0)
@@ -491,6 +495,48 @@ async def test_a_ping_by_name_creates_its_heartbeat_and_counts(pipeline: Pipelin
         assert (entry["heartbeat_id"], entry["run_id"], entry["text"]) == (made["id"], None, "half")
     # It moves the clock of no edge.
     assert await pipeline.monitored.states.read_progress(INTAKE_CLOCK) == {}
+
+
+@pytest.mark.both_databases
+async def test_a_ping_that_is_applied_again_creates_no_second_heartbeat(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The position cannot be committed, and meanwhile the created heartbeats get other names or are removed."""
+    monitored = pipeline.monitored
+    pings = [("backup", "log"), ("backup", "failure"), ("clean", "success"), ("backup", "success")]
+    for at, (name, signal) in enumerate(pings):
+        body = {"ping_id": str(uuid.UUID(int=at + 1)), "name": name, "signal": signal, "may_create": at < 3}
+        await pipeline.append("named ping", 0, body, T0 + 1000 * at)
+    loop = pipeline.loop(HeartbeatsTopic(monitored.states), UnavailableColumnStore())
+    loop.draining = True
+    commit, failures = loop.consumer.commit, 0
+    states: list[dict[str, Any]] = []
+
+    async def commit_late(partition: int, position: Position) -> None:
+        nonlocal failures
+        if position.plan_end is None and failures < 2:
+            failures += 1
+            if failures == 1:
+                await monitored.execute("UPDATE heartbeats SET name = 'nightly' WHERE name = 'backup'")
+                async with open_sessions(monitored.engine)() as session, session.begin():
+                    await remove_heartbeats(session, Heartbeat.name == "clean", datetime.now(UTC))
+            else:
+                # Another one with the name gets nothing of what the first one has.
+                await monitored.add_heartbeats(1)
+                await monitored.execute("UPDATE heartbeats SET name = 'backup' WHERE name = 'job 0'")
+            raise StorageUnavailable("the coordinator does not answer")
+        await commit(partition, position)
+        sql = "SELECT h.name, s.state, s.failures_in_row FROM heartbeats h JOIN heartbeat_states s"
+        states[:] = await monitored.rows(f"{sql} ON s.heartbeat_id = h.id ORDER BY h.id")
+
+    monkeypatch.setattr(loop.consumer, "commit", commit_late)
+    monkeypatch.setattr("consumers.loop._FIRST_PAUSE", 0.01)
+    await asyncio.wait_for(loop.run(), 60)
+    assert failures == 2
+    assert [tuple(row.values()) for row in states] == [("nightly", "up", 0), ("backup", "new", 0)]
+    sql = "SELECT r.failed_ms, r.succeeded_ms FROM heartbeat_runs r ORDER BY first_ms"
+    assert len(await monitored.rows(sql)) == 2
+    assert len(await monitored.rows("SELECT * FROM heartbeat_log_entries")) == 1
 
 
 async def test_a_logged_text_changes_no_state(pipeline: Pipeline) -> None:

@@ -1,6 +1,7 @@
 """Heartbeats that pings create, and the logs of heartbeats, on SQLite and on Postgres."""
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.both_databases
 
 
 def named(monitored: Monitored, *names: str, at_ms: int = T0) -> list[NamedHeartbeat]:
-    return [NamedHeartbeat(monitored.environment_id, name, at_ms) for name in names]
+    return [NamedHeartbeat(monitored.environment_id, name, at_ms, f"ping of {name}") for name in names]
 
 
 async def find(monitored: Monitored, *names: str) -> dict[str, int]:
@@ -65,10 +66,34 @@ async def test_names_without_room_are_left_out(monitored: Monitored, monkeypatch
     await monitored.add_heartbeats(2)
     assert sorted(await find(monitored, "a", "b", "c", "job 1")) == ["a", "job 1"]
     for unknown in (
-        NamedHeartbeat("env_unknown", "a", T0),
-        NamedHeartbeat(monitored.environment_id, "z", None),
+        NamedHeartbeat("env_unknown", "a", T0, "another ping"),
+        NamedHeartbeat(monitored.environment_id, "z", None, "ping of z"),
     ):
         assert await monitored.states.find_or_create([unknown]) == {}
+
+
+async def test_a_ping_stands_for_its_first_heartbeat(monitored: Monitored) -> None:
+    """Also for another consumer with the same record, at the same time, after the heartbeat was renamed or removed."""
+
+    async def request(name: str, *pings: str) -> list[int]:
+        sent = [NamedHeartbeat(monitored.environment_id, name, T0, ping) for ping in pings]
+        return list((await monitored.states.find_or_create(sent)).values())
+
+    (made,) = await request("backup", "first", "second")
+    await monitored.execute("UPDATE heartbeats SET name = 'nightly' WHERE name = 'backup'")
+    assert await asyncio.gather(*(request("backup", ping) for ping in ("first", "second"))) == [[made]] * 2
+    # Of a new ping, the name is new too.
+    (other,) = await request("backup", "third")
+    assert other != made and await request("backup", "first") == [made]
+    for table in ("created_heartbeats", "heartbeat_states"):
+        await monitored.execute(f"DELETE FROM {table} WHERE heartbeat_id = {other}")
+    await monitored.execute(f"DELETE FROM heartbeats WHERE id = {other}")
+    assert await request("backup", "third") == []
+    assert await monitored.rows("SELECT name FROM heartbeats") == [{"name": "nightly"}]
+    # As long as records may come again.
+    now_ms = time.time_ns() // 1_000_000
+    assert await monitored.states.prune_creating_pings(now_ms - HOUR, 9) == 0
+    assert [await monitored.states.prune_creating_pings(now_ms + HOUR, 2) for _ in range(3)] == [2, 1, 0]
 
 
 def entry(monitored: Monitored, heartbeat: int, number: int, **changes: Any) -> LogEntry:

@@ -40,7 +40,7 @@ class _Directory(InProcessKeyDirectory):
 
 
 async def create(monitored: Monitored, *names: str) -> list[int]:
-    requested = [NamedHeartbeat(monitored.environment_id, name, T0) for name in names]
+    requested = [NamedHeartbeat(monitored.environment_id, name, T0, f"ping of {name}") for name in names]
     found = await monitored.states.find_or_create(requested)
     return [found[monitored.environment_id, name] for name in names]
 
