@@ -30,6 +30,7 @@ URL_VARIABLE: Final = "PHAROS_URL"
 TOKEN_VARIABLE: Final = "PHAROS_TOKEN"
 TOKEN_FILE_VARIABLE: Final = "PHAROS_TOKEN_FILE"
 PROFILE_VARIABLE: Final = "PHAROS_PROFILE"
+INGEST_KEY_VARIABLE: Final = "PHAROS_INGEST_KEY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ def _from_data(data: Path) -> Target:
 
 
 def _from_variables(environment: Mapping[str, str]) -> Target | None:
-    """Return the target of the environment variables, None if none is set. Raises `CommandFailed`."""
+    """Return the target of the environment variables, None if they name none. Raises `CommandFailed`."""
     url, token = environment.get(URL_VARIABLE), environment.get(TOKEN_VARIABLE)
     file = environment.get(TOKEN_FILE_VARIABLE)
     if token and file:
@@ -128,6 +129,9 @@ def _from_variables(environment: Mapping[str, str]) -> Target | None:
         name = TOKEN_VARIABLE if token else TOKEN_FILE_VARIABLE
         raise UsageError(f"{name} is set without {URL_VARIABLE}: set both, or name a profile with --profile.")
     if not token and not file:
+        if environment.get(INGEST_KEY_VARIABLE):
+            # The two configure a client library, as in every application that Pharos deploys.
+            return None
         raise UsageError(
             f"{URL_VARIABLE} is set without {TOKEN_VARIABLE}: set both, or name a profile with --profile."
         )

@@ -94,6 +94,19 @@ def test_half_a_pair_of_variables_is_an_error(variables: dict[str, str], message
     assert _token(profile="current", variables=variables) == "from-current"
 
 
+def test_an_address_beside_an_ingest_key_is_that_of_the_client() -> None:
+    """Applications that Pharos deploys have both variables, and so have those that use a client library."""
+    client = {"PHAROS_URL": "https://x.example", "PHAROS_INGEST_KEY": "phr_ing_x"}
+    _log_in("current", "named", current="current")
+    assert _token(variables=client) == "from-current"
+    assert _token(variables={**client, "PHAROS_PROFILE": "named"}) == "from-named"
+    assert _token(variables={**client, "PHAROS_TOKEN": "from-variables"}) == "from-variables"
+    with pytest.raises(CommandFailed, match="PHAROS_URL is set without PHAROS_TOKEN"):
+        _token(variables={**client, "PHAROS_INGEST_KEY": ""})
+    with pytest.raises(CommandFailed, match="PHAROS_TOKEN is set without PHAROS_URL"):
+        _token(variables={**client, "PHAROS_URL": "", "PHAROS_TOKEN": "x"})
+
+
 def test_empty_variables_count_as_unset() -> None:
     _log_in("current", current="current")
     assert _token(variables={"PHAROS_URL": "", "PHAROS_TOKEN": "", "PHAROS_PROFILE": ""}) == "from-current"

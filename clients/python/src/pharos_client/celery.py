@@ -15,7 +15,7 @@ from pharos_client import current
 from pharos_client.celery_waits import mark_as_sent, oldest_in_redis, oldest_request
 from pharos_client.diagnostics import start_thread, warn
 from pharos_client.failure_counts import FailureCounts
-from pharos_client.process_slots import claim_slot
+from pharos_client.process_slots import name_worker
 from pharos_client.queue_monitors import QueueMonitor, read_queue_monitors
 from pharos_client.queue_snapshots import Figures, QueueSnapshots
 from pharos_client.worker_reports import WorkerReports
@@ -76,8 +76,7 @@ class _Adapter:
     def _start(self, sender: Any, **_: Any) -> None:
         self._consumer = sender
         self._queues = [name for name in self._monitors if name in self._app.amqp.queues.consume_from]
-        number = claim_slot(f"celery {sender.hostname}")
-        self._name = sender.hostname if number == 0 else f"{sender.hostname}#{number}"
+        self._name = name_worker(f"celery {sender.hostname}", self._monitors.values())
         self._reports = WorkerReports(self._monitors)
         self._look()
         start_thread("pharos-celery", self._run)

@@ -18,7 +18,7 @@ from dramatiq.middleware import Middleware
 
 from pharos_client import current
 from pharos_client.diagnostics import warn
-from pharos_client.process_slots import claim_slot
+from pharos_client.process_slots import name_worker
 from pharos_client.queue_monitors import QueueMonitor, read_queue_monitors
 from pharos_client.queue_snapshots import Figures, QueueSnapshots
 from pharos_client.worker_reports import WorkerReports
@@ -47,8 +47,7 @@ class PharosMiddleware(Middleware):
     def after_worker_boot(self, broker: Any, worker: Any) -> None:
         if not self._monitors:
             return
-        host = f"dramatiq@{socket.gethostname()}"
-        self._name = f"{host}/{claim_slot(host)}"
+        self._name = name_worker(f"dramatiq@{socket.gethostname()}", self._monitors.values())
         taken = getattr(worker, "queues", None) or broker.get_declared_queues()
         self._queues = [name for name in self._monitors if name in taken]
         self._reports = WorkerReports(self._monitors)

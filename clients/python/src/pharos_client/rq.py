@@ -14,7 +14,7 @@ import rq
 from rq.job import Job
 
 from pharos_client import current
-from pharos_client.process_slots import claim_slot
+from pharos_client.process_slots import name_worker
 from pharos_client.queue_monitors import QueueMonitor, read_queue_monitors
 from pharos_client.queue_snapshots import Figures, QueueSnapshots
 from pharos_client.worker_reports import WorkerReports
@@ -42,8 +42,7 @@ class PharosWorkerMixin(_Base):
         monitors = read_queue_monitors(self.pharos_queues, self.pharos_url)
         if not monitors:
             return
-        host = f"rq@{socket.gethostname()}"
-        self._pharos_name = f"{host}/{claim_slot(host)}"
+        self._pharos_name = name_worker(f"rq@{socket.gethostname()}", monitors.values())
         self._pharos_reports = WorkerReports(monitors)
         self._pharos_reports.set_idle(self._pharos_name, self.queue_names())
         self._pharos_snapshots = QueueSnapshots(

@@ -36,8 +36,6 @@ class WatchedQueue:
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith("PHAROS_")},
             "PYTHONPATH": f"{_ROOT}{os.pathsep}{_ROOT / 'clients' / 'python' / 'src'}",
-            # Slots of workers are of this test alone.
-            "TMPDIR": str(self.folder),
             "REDIS_URL": self.redis_url,
             "PHAROS_URL": self.platform.url,
             "PHAROS_QUEUES": f"jobs={self.number}:{self.key}",

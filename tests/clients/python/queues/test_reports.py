@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pharos_client import diagnostics, process_slots, worker_reports
+from pharos_client import diagnostics, worker_reports
 from pharos_client.queue_monitors import read_queue_monitors
 from pharos_client.queue_snapshots import Figures, QueueSnapshots
 from pharos_client.worker_reports import WorkerReports
@@ -23,9 +23,7 @@ _SOURCE = Path(__file__).parents[4] / "clients" / "python" / "src"
 
 
 @pytest.fixture(autouse=True)
-def own_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(process_slots, "_held", {})
+def warns_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diagnostics, "_last", {})
 
 
@@ -116,11 +114,12 @@ def test_snapshots_of_an_outage_are_sent_afterwards(monkeypatch: pytest.MonkeyPa
     assert "delayed" not in accepted[0] and accepted[0]["failed"] == 0
 
 
-def test_one_process_of_a_machine_reads_and_another_takes_over(tmp_path: Path) -> None:
+def test_one_process_of_a_machine_reads_and_another_takes_over() -> None:
+    name = uuid.uuid4().hex
     program = (
         "import sys\n"
         "from pharos_client.process_slots import claim_slot, try_claim\n"
-        "print(claim_slot('worker'), try_claim('reader'), flush=True)\n"
+        f"print(claim_slot('worker {name}'), try_claim('reader {name}'), flush=True)\n"
         "sys.stdin.read()\n"
     )
 
@@ -130,7 +129,7 @@ def test_one_process_of_a_machine_reads_and_another_takes_over(tmp_path: Path) -
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={"PYTHONPATH": str(_SOURCE), "TMPDIR": str(tmp_path)},
+            env={"PYTHONPATH": str(_SOURCE)},
         )
 
     def claim(process: "subprocess.Popen[str]") -> str:
@@ -152,13 +151,6 @@ def test_one_process_of_a_machine_reads_and_another_takes_over(tmp_path: Path) -
         for process in processes:
             process.kill()
             process.communicate()
-
-
-def test_another_users_folder_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / f"pharos-client-{os.getuid()}"
-    folder.symlink_to(tmp_path)
-    assert process_slots.try_claim("x") is None
-    assert process_slots.claim_slot("x") == os.getpid()
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
