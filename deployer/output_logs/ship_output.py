@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
+from msgspec.structs import replace
 from sqlalchemy.exc import SQLAlchemyError
 
 from control_domain.projects.application_keys import ApplicationKey
@@ -157,8 +158,11 @@ class OutputShipper:
         progress = self._progress.get(file.path)
         if progress is None:
             progress = self._progress[file.path] = await asyncio.to_thread(read_progress, file.path)
-        if progress.end is None and not await self._begin_batch(file, key, progress):
-            return False
+        if progress.end is None:
+            begun = await self._begin_batch(file, key, progress)
+            if begun is None:
+                return False
+            progress = self._progress[file.path] = begun
         assert progress.end is not None
         piece = await self._read(file, progress, progress.end - progress.position)
         if progress.end is None:
@@ -171,13 +175,18 @@ class OutputShipper:
         answer = await self._send(file, key, progress, piece)
         return self._take_answer(file, key, progress, answer)
 
-    async def _begin_batch(self, file: OutputFile, key: ApplicationKey, progress: Progress) -> bool:
-        """Choose the next batch and write it down. Return False if there is nothing to send now."""
+    async def _begin_batch(
+        self, file: OutputFile, key: ApplicationKey, progress: Progress
+    ) -> Progress | None:
+        """Choose the next batch and write it down. Return the progress with it; None if there is nothing to send now.
+
+        `progress` gets no batch: if the write fails, none must be sent.
+        """
         allowed = self._budget.available(key.account_id, key.ingest_rate)
         piece = await self._read(file, progress, _BATCH_BYTES)
         if piece is None:
             self._due.pop(file.path, None)
-            return False
+            return None
         is_lost = piece.start != progress.position
         taken = take_lines(
             piece.data,
@@ -194,7 +203,7 @@ class OutputShipper:
                 await self._skip(file, progress, piece.end - _KEPT_FLOOD)
             elif backlog > _MAX_BACKLOG:
                 await self._skip(file, progress, piece.end - _KEPT_BACKLOG)
-            return False
+            return None
         if is_lost:
             lost = estimate_lines(piece.start - progress.position, piece.data)
             progress.leave_out(lost, is_estimate=True)
@@ -204,12 +213,16 @@ class OutputShipper:
                 # No whole line is left: write down that the last batch is stored, and wait for a change.
                 await asyncio.to_thread(write_progress, file.path, progress)
                 self._due.pop(file.path, None)
-            return False
-        progress.end, progress.at_ms = progress.position + taken.size, piece.written_ms
-        progress.ends_in_line = taken.is_in_line
-        await asyncio.to_thread(write_progress, file.path, progress)
+            return None
+        begun = replace(
+            progress,
+            end=progress.position + taken.size,
+            at_ms=piece.written_ms,
+            ends_in_line=taken.is_in_line,
+        )
+        await asyncio.to_thread(write_progress, file.path, begun)
         self._budget.take(key.account_id, len(taken.lines))
-        return True
+        return begun
 
     async def _read(self, file: OutputFile, progress: Progress, most_bytes: int) -> Piece | None:
         """Read from the progress on. If the application has truncated its output, begin anew."""

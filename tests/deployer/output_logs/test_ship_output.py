@@ -1,6 +1,7 @@
 """Output files are stored as log records exactly once, whatever breaks in between."""
 
 import asyncio
+import errno
 import os
 import random
 import time
@@ -9,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import aiohttp
 import pytest
@@ -323,3 +325,23 @@ async def test_a_database_outage_is_survived(tmp_path: Path, monkeypatch: pytest
         assert world.titles == ["one"]
         # The batch was written down before it was sent.
         assert (read_progress(world.path).end or read_progress(world.path).position) == 4
+
+
+async def test_nothing_is_sent_before_its_position_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with _world(tmp_path) as world:
+        world.print("line 0\n")
+        await world.settle()
+        world.print("line 1\n")
+        with monkeypatch.context() as full:
+            full.setattr(ship_output, "write_progress", Mock(side_effect=OSError(errno.ENOSPC, "no space")))
+            for _ in range(3):
+                await world.shipper.ship_once()
+        assert world.titles == ["line 0"]
+        world.restart()
+        for number in (2, 3):
+            world.print(f"line {number}\n")
+            await world.settle()
+        assert world.titles == [f"line {number}" for number in range(4)]
+        assert world.ingest.conflicts == []
