@@ -37,7 +37,11 @@ class Progress(msgspec.Struct):
 
     def batch_id(self, name: str) -> str:
         """Return the ID of the batch at this position. `name`: unique among the outputs of the environment."""
-        digest = hashlib.blake2b(f"{name}:{self.epoch}:{self.position}".encode(), digest_size=20)
+        place = f"{name}:{self.epoch}:{self.position}"
+        if self.end == self.position:
+            # Only a report of lines that were left out: the next batch begins at the same position.
+            place += ":left out"
+        digest = hashlib.blake2b(place.encode(), digest_size=20)
         return "output-" + digest.hexdigest()
 
     def finish_batch(self) -> None:

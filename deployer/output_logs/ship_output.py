@@ -84,6 +84,8 @@ class OutputShipper:
         self._wait_until: dict[int, float] = {}
         """When the next batch of an account may be sent."""
         self._failures: dict[int, int] = {}
+        self._most_events: dict[int, int] = {}
+        """How many events a batch of an account may have, if the edge has refused a batch as too large."""
         self._reason: str | None = None
         """Why the last batch could not be sent."""
 
@@ -172,8 +174,8 @@ class OutputShipper:
             progress.leave_out(estimate_lines(progress.end - progress.position), is_estimate=True)
             progress.position, progress.end, progress.is_in_line = progress.end, None, False
             return True
-        answer = await self._send(file, key, progress, piece)
-        return self._take_answer(file, key, progress, answer)
+        answer, events = await self._send(file, key, progress, piece)
+        return self._take_answer(file, key, progress, answer, events)
 
     async def _begin_batch(
         self, file: OutputFile, key: ApplicationKey, progress: Progress
@@ -188,9 +190,11 @@ class OutputShipper:
             self._due.pop(file.path, None)
             return None
         is_lost = piece.start != progress.position
+        # One event says how many lines were left out. If there is no room for others, it is a batch of its own.
+        most_lines = self._choose_size(key) - (is_lost or progress.left_out_lines > 0)
         taken = take_lines(
             piece.data,
-            min(_BATCH_LINES, self._budget.most(key.ingest_rate)),
+            most_lines,
             is_in_line=progress.is_in_line and not is_lost,
             is_full=len(piece.data) == _BATCH_BYTES,
             is_ended=piece.is_last and piece.is_rotated,
@@ -208,7 +212,7 @@ class OutputShipper:
             lost = estimate_lines(piece.start - progress.position, piece.data)
             progress.leave_out(lost, is_estimate=True)
             progress.position, progress.is_in_line = piece.start, False
-        if taken.size == 0:
+        if taken.size == 0 and most_lines > 0:
             if piece.is_last:
                 # No whole line is left: write down that the last batch is stored, and wait for a change.
                 await asyncio.to_thread(write_progress, file.path, progress)
@@ -223,6 +227,11 @@ class OutputShipper:
         await asyncio.to_thread(write_progress, file.path, begun)
         self._budget.take(key.account_id, len(taken.lines))
         return begun
+
+    def _choose_size(self, key: ApplicationKey) -> int:
+        """Return how many events the next batch of the account may have."""
+        most = min(_BATCH_LINES, self._budget.most_events(key.ingest_rate, key.ingest_burst))
+        return min(most, self._most_events.get(key.account_id, most))
 
     async def _read(self, file: OutputFile, progress: Progress, most_bytes: int) -> Piece | None:
         """Read from the progress on. If the application has truncated its output, begin anew."""
@@ -244,7 +253,10 @@ class OutputShipper:
         progress.leave_out(lines, is_estimate=is_estimate)
         await asyncio.to_thread(write_progress, file.path, progress)
 
-    async def _send(self, file: OutputFile, key: ApplicationKey, progress: Progress, piece: Piece) -> Answer:
+    async def _send(
+        self, file: OutputFile, key: ApplicationKey, progress: Progress, piece: Piece
+    ) -> tuple[Answer, int]:
+        """Send the batch. Return what became of it, and its number of events."""
         taken = take_lines(
             piece.data,
             _BATCH_LINES,
@@ -267,37 +279,51 @@ class OutputShipper:
             is_unfinished=progress.ends_in_line,
         )
         if not events:
-            return Answer("stored")
+            return Answer("stored"), 0
         assert self._telemetry.url is not None
-        return await send_batch(
+        answer = await send_batch(
             self._session, self._telemetry.url, key.secret, progress.batch_id(file.name), events
         )
+        return answer, len(events)
 
-    def _take_answer(self, file: OutputFile, key: ApplicationKey, progress: Progress, answer: Answer) -> bool:
+    def _take_answer(
+        self, file: OutputFile, key: ApplicationKey, progress: Progress, answer: Answer, events: int
+    ) -> bool:
+        account = key.account_id
         if answer.outcome == "stored":
-            self._failures.pop(key.account_id, None)
+            self._failures.pop(account, None)
             self._reason = None
+            if events and (most := self._most_events.pop(account, _BATCH_LINES)) < _BATCH_LINES:
+                # The limit may have been raised: find out step by step.
+                self._most_events[account] = most + 1
             progress.finish_batch()
             # The others come first: one output must not take the whole budget of the account.
             if file.path in self._due:
                 self._due[file.path] = self._due.pop(file.path)
             return True
+        if answer.outcome == "too_large" and events > 1:
+            # Nothing of it is stored: the next batch begins at the same position, with the same ID.
+            self._most_events[account] = events // 2
+            progress.end = None
+            return True
         self._warn(answer.reason)
-        if answer.outcome == "refused":
-            # A repetition would be refused as well.
+        if answer.outcome in ("refused", "too_large"):
+            # A repetition would be refused as well. If one event is too large, more of the others are not.
+            self._most_events.pop(account, None)
             assert progress.end is not None
-            lost = progress.left_out_lines + estimate_lines(progress.end - progress.position)
+            size, lost = progress.end - progress.position, progress.left_out_lines
             progress.finish_batch()
-            progress.leave_out(lost, is_estimate=True)
+            if size:
+                progress.leave_out(lost + estimate_lines(size), is_estimate=True)
             return True
         if answer.outcome == "key_refused":
             # The next deployment gets a new key.
             self._keys.pop(file.environment_id, None)
             return False
-        failures = self._failures.get(key.account_id, 0)
-        self._failures[key.account_id] = failures + 1
+        failures = self._failures.get(account, 0)
+        self._failures[account] = failures + 1
         seconds = answer.seconds or min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures, 10))
-        self._wait_until[key.account_id] = self._clock() + seconds
+        self._wait_until[account] = self._clock() + seconds
         return False
 
 

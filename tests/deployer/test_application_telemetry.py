@@ -26,7 +26,7 @@ from tests.support.deploy_platform import Platform
 from tests.support.serve_control import VARIABLE_KEYS
 
 _NAME = "shop/production"
-_KEY = ApplicationKey("phr_ing_x", "env_a", "pre prod", "shop,1", 1, 100.0)
+_KEY = ApplicationKey("phr_ing_x", "env_a", "pre prod", "shop,1", 1, 100.0, 1000)
 _OLD, _NEW = b"o" * 32, b"n" * 32
 _ALL = {
     "OTEL_EXPORTER_OTLP_ENDPOINT": "http://edge:1/api/v1/otlp",

@@ -5,7 +5,7 @@ import errno
 import os
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from unittest.mock import Mock
 
 import aiohttp
 import pytest
+from aiohttp import web
 from sqlalchemy.exc import OperationalError
 
 from control_domain.projects.application_keys import ApplicationKey
@@ -23,7 +24,7 @@ from deployer.output_logs.line_budget import LineBudget
 from deployer.output_logs.progress import read_progress
 from deployer.output_logs.ship_output import OutputShipper
 from deployer.processes.output_file import truncate_output
-from tests.operator_cli.fake_ingest import FakeIngest, answer, cut_connection
+from tests.operator_cli.fake_ingest import FakeIngest, Fault, answer, cut_connection
 
 _ENVIRONMENT = "env_a"
 
@@ -94,9 +95,9 @@ class _World:
 
 
 @asynccontextmanager
-async def _world(tmp_path: Path, rate: float = 1e6) -> AsyncIterator[_World]:
+async def _world(tmp_path: Path, rate: float = 1e6, burst: int = 50_000) -> AsyncIterator[_World]:
     ingest = FakeIngest()
-    key = ApplicationKey("the-key", _ENVIRONMENT, "production", "shop", 1, rate)
+    key = ApplicationKey("the-key", _ENVIRONMENT, "production", "shop", 1, rate, burst)
     async with ingest.serve() as base_url, aiohttp.ClientSession() as session:
         telemetry = _Telemetry(base_url.removesuffix("/api"), {_ENVIRONMENT: key})
         world = _World(tmp_path / "outputs", ingest, telemetry, session)
@@ -345,3 +346,50 @@ async def test_nothing_is_sent_before_its_position_is_on_the_disk(
             await world.settle()
         assert world.titles == [f"line {number}" for number in range(4)]
         assert world.ingest.conflicts == []
+
+
+@pytest.mark.parametrize(("rate", "burst"), [(1e6, 100), (1e6, 3), (1e6, 1), (100.0, 2)])
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_batches_fit_the_burst_of_the_account(
+    tmp_path: Path, rate: float, burst: int, is_known: bool
+) -> None:
+    async with _world(tmp_path, rate, burst if is_known else 50_000) as world:
+        world.ingest.rule = _refuse(world.ingest, lambda events: len(events) > burst)
+        first, last = 40 + 2 * burst, 60 + 2 * burst
+        world.print("".join(f"line {number}\n" for number in range(first)))
+        await world.shipper.ship_once()
+        # Killed while a batch is too large.
+        world.restart()
+        await world.settle()
+        # Lines that are lost are reported in an event, for which there must be room.
+        for _ in range(2):
+            world.print("".join(f"lost {number}\n" for number in range(10)))
+            truncate_output(world.path, 10)
+        world.print("".join(f"line {number}\n" for number in range(first, last)))
+        await world.settle()
+        assert [title for title in world.titles if title.startswith("line ")] == [
+            f"line {number}" for number in range(last)
+        ]
+        assert sum(title.startswith("Pharos left out") for title in world.titles) == 1
+        assert world.ingest.conflicts == []
+        # Only the batch of the killed deployer is sent again.
+        assert not is_known or len(world.ingest.requests) == len(world.ingest.stored) + 1
+
+
+async def test_only_the_line_that_is_too_large_is_left_out(tmp_path: Path) -> None:
+    async with _world(tmp_path) as world:
+        world.ingest.rule = _refuse(
+            world.ingest, lambda events: any(event["title"] == "large" for event in events)
+        )
+        lines = [f"line {number}" for number in range(50)]
+        world.print("\n".join([*lines[:33], "large", *lines[33:]]) + "\n")
+        await world.settle()
+        assert [title for title in world.titles if title in lines] == lines
+        assert sum(title.startswith("Pharos left out") for title in world.titles) == 1
+
+
+def _refuse(ingest: FakeIngest, is_too_large: Callable[[list[dict[str, Any]]], bool]) -> Fault:
+    async def rule(request: web.Request, body: dict[str, Any]) -> web.StreamResponse | None:
+        return await answer(413)(request, body) if is_too_large(body["events"]) else None
+
+    return rule
