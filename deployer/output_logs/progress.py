@@ -62,11 +62,12 @@ def new_progress(position: int = 0) -> Progress:
 
 
 def read_progress(output: Path) -> Progress:
-    """Return the progress of an output file; a new one if there is none, or it cannot be read."""
+    """Return the progress of an output file; a new one if there is none. Raises `OSError` if it cannot be read now: a
+    new beginning would store the whole output again."""
     try:
         with _progress_path(output).open("rb") as file:
             return msgspec.json.decode(file.read(_MAX_BYTES), type=Progress)
-    except (OSError, msgspec.DecodeError):
+    except (FileNotFoundError, msgspec.DecodeError):
         return new_progress()
 
 

@@ -1,6 +1,7 @@
 """Reads output files from a position on, across rotations. Blocking. The files are not trusted: links, pipes and
 devices are skipped."""
 
+import errno
 import os
 import re
 import stat
@@ -16,6 +17,7 @@ _ENVIRONMENT = re.compile(r"env_[0-9a-z]{1,36}")
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _COUNTED_BYTES = 16 * 2**20
 _BLOCK = 256 * 1024
+_PASSING_FAULTS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 _MAX_FILES = 5000
 _USUAL_LINE_BYTES = 100
 
@@ -104,7 +106,7 @@ def find_first_byte(path: Path) -> int:
 
 def read_piece(path: Path, start: int, most_bytes: int) -> Piece | None:
     """Return bytes of the output from `start` on, or from the first byte after it that still exists. None if nothing
-    can be read. Raises `Cut`."""
+    can be read. Raises `Cut`, and `OSError` if the output cannot be read now."""
     with rotation_lock:
         rotated = count_rotated_bytes(path)
         with _opened(path) as present:
@@ -174,10 +176,12 @@ def skip_lines(path: Path, start: int, target: int) -> tuple[int, int, bool]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[int, os.stat_result] | None]:
-    """Open a regular file; yield None for everything else."""
+    """Open a regular file; yield None for everything else. Raises `OSError` for a fault that may pass."""
     try:
         file = os.open(path, _FLAGS)
-    except OSError:
+    except OSError as error:
+        if error.errno in _PASSING_FAULTS:
+            raise
         yield None
         return
     try:

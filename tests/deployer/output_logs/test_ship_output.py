@@ -24,6 +24,7 @@ from deployer.output_logs.line_budget import LineBudget
 from deployer.output_logs.progress import read_progress
 from deployer.output_logs.ship_output import OutputShipper
 from deployer.processes.output_file import truncate_output
+from tests.deployer.unreadable import unreadable
 from tests.operator_cli.fake_ingest import FakeIngest, Fault, answer, cut_connection
 
 _ENVIRONMENT = "env_a"
@@ -393,3 +394,49 @@ def _refuse(ingest: FakeIngest, is_too_large: Callable[[list[dict[str, Any]]], b
         return await answer(413)(request, body) if is_too_large(body["events"]) else None
 
     return rule
+
+
+@pytest.mark.parametrize("name", ["-stored.json", "-rotated.count"])
+async def test_a_position_that_cannot_be_read_now_is_no_new_beginning(tmp_path: Path, name: str) -> None:
+    async with _world(tmp_path) as world:
+        world.print("".join(f"line {number}\n" for number in range(20)))
+        await world.settle()
+        truncate_output(world.path, 50)
+        world.print("line 20\n")
+        await world.settle()
+        world.restart()
+        world.print("line 21\n")
+        with unreadable(world.path.with_name(world.path.name + name)):
+            for _ in range(3):
+                assert not await world.shipper.ship_once()
+        await world.settle()
+        assert world.titles == [f"line {number}" for number in range(22)]
+        assert world.ingest.conflicts == []
+
+
+@pytest.mark.parametrize("name", ["", ".1"])
+async def test_output_that_cannot_be_opened_now_is_not_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    async with _world(tmp_path) as world:
+        world.print("start\n")
+        await world.settle()
+        world.print("".join(f"line {number}\n" for number in range(10)))
+        world.ingest.faults.append(answer(503))
+        await world.shipper.ship_once()
+        if name:
+            truncate_output(world.path, 71)
+        world.now += 60
+        really_open = os.open
+
+        def refuse(path: Any, *arguments: Any, **options: Any) -> int:
+            if os.fspath(path) == f"{world.path}{name}":
+                raise OSError(errno.EMFILE, "Too many open files")
+            return really_open(path, *arguments, **options)
+
+        with monkeypatch.context() as full:
+            full.setattr(os, "open", refuse)
+            for _ in range(3):
+                await world.shipper.ship_once()
+        await world.settle()
+        assert world.titles == ["start", *(f"line {number}" for number in range(10))]
