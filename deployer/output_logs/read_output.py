@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from deployer.processes.output_file import count_rotated_bytes, rotation_lock
 
@@ -39,7 +40,7 @@ class OutputFile:
 
 
 class Cut(Exception):
-    """The file is shorter than the position: the application has truncated it."""
+    """The file is shorter than the position: the application has truncated it, or its end was lost in a power cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +100,27 @@ def _list_names(folder: Path) -> list[str]:
         return []
 
 
-def find_first_byte(path: Path) -> int:
-    """Return the position of the first byte of the present file."""
-    return count_rotated_bytes(path)
+class End(NamedTuple):
+    """The end of an output."""
+
+    position: int
+    is_empty: bool
+    """True if the present file is empty."""
+    is_in_line: bool
+    """True if the last line has no end."""
+
+
+def find_end(path: Path) -> End:
+    """Return the end of the output. Raises `OSError`."""
+    with rotation_lock:
+        rotated = count_rotated_bytes(path)
+        with _opened(path) as present:
+            if present is None:
+                return End(rotated, True, False)
+            file, facts = present
+            size = facts.st_size
+            is_in_line = size > 0 and os.pread(file, 1, size - 1) != b"\n"
+            return End(rotated + size, size == 0, is_in_line)
 
 
 def read_piece(path: Path, start: int, most_bytes: int) -> Piece | None:

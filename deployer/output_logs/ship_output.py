@@ -22,13 +22,13 @@ from deployer.describe_failure import describe_database_error
 from deployer.output_logs.deployment_masks import DeploymentMasks
 from deployer.output_logs.line_budget import LineBudget
 from deployer.output_logs.log_events import Printed, make_events
-from deployer.output_logs.progress import Progress, new_progress, read_progress, write_progress
+from deployer.output_logs.progress import Progress, read_progress, write_progress
 from deployer.output_logs.read_output import (
     Cut,
     OutputFile,
     Piece,
     estimate_lines,
-    find_first_byte,
+    find_end,
     list_changed,
     read_piece,
     skip_lines,
@@ -191,7 +191,7 @@ class OutputShipper:
             return None
         is_lost = piece.start != progress.position
         # One event says how many lines were left out. If there is no room for others, it is a batch of its own.
-        most_lines = self._choose_size(key) - (is_lost or progress.left_out_lines > 0)
+        most_lines = self._choose_size(key) - (is_lost or progress.has_report)
         taken = take_lines(
             piece.data,
             most_lines,
@@ -234,15 +234,17 @@ class OutputShipper:
         return min(most, self._most_events.get(key.account_id, most))
 
     async def _read(self, file: OutputFile, progress: Progress, most_bytes: int) -> Piece | None:
-        """Read from the progress on. If the application has truncated its output, begin anew."""
+        """Read from the progress on. If the output is shorter than that, drop the batch, and continue at the end: what
+        was written since is not told from what is stored already."""
         try:
-            return await asyncio.to_thread(read_piece, file.path, progress.position, most_bytes)
+            piece = await asyncio.to_thread(read_piece, file.path, progress.position, most_bytes)
+            is_whole = piece is None or piece.start != progress.position or len(piece.data) == most_bytes
+            if progress.end is not None and not is_whole:
+                raise Cut
+            return piece
         except Cut:
-            fresh = new_progress(await asyncio.to_thread(find_first_byte, file.path))
-            progress.epoch, progress.position, progress.is_in_line = fresh.epoch, fresh.position, False
-            if progress.end is not None:
-                # The caller sees another start than that of its batch.
-                progress.end = None
+            end = await asyncio.to_thread(find_end, file.path)
+            progress.continue_at(end.position, is_in_line=end.is_in_line, is_cut=not end.is_empty)
             return await asyncio.to_thread(read_piece, file.path, progress.position, most_bytes)
 
     async def _skip(self, file: OutputFile, progress: Progress, target: int) -> None:
@@ -276,6 +278,7 @@ class OutputShipper:
             progress.at_ms,
             left_out_lines=progress.left_out_lines,
             is_estimate=progress.is_estimate,
+            is_cut=progress.is_cut,
             is_unfinished=progress.ends_in_line,
         )
         if not events:

@@ -201,6 +201,7 @@ async def test_an_application_that_truncates_its_output_starts_anew(tmp_path: Pa
         world.print("one\ntwo\n")
         await world.settle()
         os.truncate(world.path, 0)
+        await world.settle()
         world.print("one\n")
         await world.settle()
         assert world.titles == ["one", "two", "one"]
@@ -440,3 +441,45 @@ async def test_output_that_cannot_be_opened_now_is_not_left_out(
                 await world.shipper.ship_once()
         await world.settle()
         assert world.titles == ["start", *(f"line {number}" for number in range(10))]
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+@pytest.mark.parametrize("is_interrupted", [True, False])
+async def test_after_a_power_cut_lines_are_not_stored_twice(
+    tmp_path: Path, is_killed: bool, is_interrupted: bool
+) -> None:
+    async with _world(tmp_path) as world:
+        lines = [f"line {number}" for number in range(100)]
+        world.print("\n".join(lines) + "\n")
+        if is_interrupted:
+            world.ingest.faults.append(cut_connection(world.ingest, stored=True))
+            await world.shipper.ship_once()
+            world.now += 60
+        else:
+            await world.settle()
+        # The position is on the disk, the end of the output is not.
+        os.truncate(world.path, world.path.stat().st_size - 20)
+        if is_killed:
+            world.restart()
+        await world.settle()
+        world.print(" glued\nafter\n")
+        await world.settle()
+        world.print("later\n")
+        await world.settle()
+        note, *others = world.titles[100:]
+        assert (world.titles[:100], others) == (lines, ["after", "later"])
+        assert note.startswith("Lines may be missing here")
+        assert world.ingest.conflicts == []
+
+
+async def test_a_damaged_position_is_no_new_beginning(tmp_path: Path) -> None:
+    async with _world(tmp_path) as world:
+        world.print("one\ntwo\n")
+        await world.settle()
+        world.path.with_name(world.path.name + "-stored.json").write_bytes(b"\0" * 80)
+        world.restart()
+        await world.settle()
+        world.print("three\n")
+        await world.settle()
+        assert [world.titles[0], world.titles[1], world.titles[3]] == ["one", "two", "three"]
+        assert world.titles[2].startswith("Lines may be missing here")
