@@ -64,9 +64,9 @@ class OutputShipper:
         telemetry: ApplicationTelemetry,
         session: aiohttp.ClientSession,
         budget: LineBudget,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`folder`: of outputs; `clock` returns seconds since 1970."""
+        """`folder`: of outputs; `clock` returns seconds and is never set back."""
         self._folder = folder
         self._telemetry = telemetry
         self._session = session
@@ -145,7 +145,7 @@ class OutputShipper:
         stale = {
             environment
             for environment in environments
-            if not 0 <= now - self._keys_read_at.get(environment, float("-inf")) < _KEYS_SECONDS
+            if now - self._keys_read_at.get(environment, float("-inf")) >= _KEYS_SECONDS
         }
         if not stale:
             return

@@ -483,3 +483,14 @@ async def test_a_damaged_position_is_no_new_beginning(tmp_path: Path) -> None:
         await world.settle()
         assert [world.titles[0], world.titles[1], world.titles[3]] == ["one", "two", "three"]
         assert world.titles[2].startswith("Lines may be missing here")
+
+
+async def test_a_clock_that_is_set_back_does_not_stop_shipping(tmp_path: Path) -> None:
+    async with _world(tmp_path) as world:
+        telemetry: Any = world.telemetry
+        shipper = OutputShipper(world.folder, telemetry, world.session, LineBudget())
+        world.print("one\n")
+        world.ingest.faults.append(answer(503, **{"Retry-After": "60"}))
+        await shipper.ship_once()
+        # The end of the wait is a time of the clock that nobody sets.
+        assert shipper._wait_until[1] <= time.monotonic() + 60
