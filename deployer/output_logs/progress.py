@@ -75,7 +75,7 @@ def new_progress(position: int = 0) -> Progress:
 
 
 def read_progress(output: Path) -> Progress:
-    """Return the progress of an output file; a new one if there is none, or it is damaged. Raises `OSError` if it cannot be read now: a
+    """Return the progress of an output file; a new one if there is none. Raises `OSError` if it cannot be read now: a
     new beginning would store the whole output again."""
     try:
         with _progress_path(output).open("rb") as file:

@@ -17,8 +17,8 @@ Outcome = Literal["stored", "wait", "key_refused", "too_large", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a batch: it is stored, it may be sent again after `seconds`, its key is not accepted, a smaller one
-    may be accepted, or it will never be accepted."""
+    """What became of a batch: it is stored, it may be sent again after `seconds`, its key is not accepted, a smaller
+    one may be accepted, or it will never be accepted."""
 
     outcome: Outcome
     reason: str = ""
