@@ -1,6 +1,6 @@
 """Publishes keys and sites to the key directory, from which the edges read them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from datetime import datetime
 
 from msgspec import Struct, field
@@ -15,6 +15,10 @@ from control_domain.sites.operations import live_sites
 from control_domain.tables.projects import IngestKey
 from pipeline_contracts.heartbeat_names import digest_heartbeat_name
 from storage_backends.key_directory.interface import KeyDirectory, KeyEntry, ReadEntries
+
+_LATE_IDS = 500
+"""A key is published at once if fewer keys than this are created while its transaction is open; otherwise it is
+published with all others."""
 
 
 class ChangedKeys(Struct):
@@ -83,21 +87,28 @@ async def publish_keys(sessions: Sessions, directory: KeyDirectory, now: datetim
 
 
 async def publish_new_keys(
-    sessions: Sessions, directory: KeyDirectory, newest: int | None, now: datetime
-) -> int:
-    """Publish the ingest keys with IDs above `newest`, and return the highest ID. With `newest` None, publish none.
+    sessions: Sessions, directory: KeyDirectory, known: Set[int] | None, now: datetime
+) -> Set[int]:
+    """Publish the newest ingest keys that are not `known`, and return the IDs of the newest keys. With `known` None,
+    publish none.
 
     A deployer creates keys but has no key directory. Raises `StorageUnavailable` and what the database raises.
     """
     # Account scope: the edges need the keys of every account.
     async with sessions() as session:
-        highest = (await session.execute(select(func.max(IngestKey.id)))).scalar_one() or 0
-        if newest is None or highest <= newest:
-            return highest
-        query = select(IngestKey.digest).where(IngestKey.id > newest, IngestKey.id <= highest)
-        digests = list((await session.execute(query)).scalars())
-    await publish_changes(sessions, directory, ChangedKeys(keys=digests), now)
-    return highest
+        if known is None:
+            highest = (await session.execute(select(func.max(IngestKey.id)))).scalar_one() or 0
+        else:
+            highest = max(known, default=0)
+        # A transaction may commit after one that took a higher ID.
+        query = select(IngestKey.id, IngestKey.digest).where(IngestKey.id > highest - _LATE_IDS)
+        rows = (await session.execute(query)).all()
+    new = [] if known is None else [digest for id_, digest in rows if id_ not in known]
+    if new:
+        await publish_changes(sessions, directory, ChangedKeys(keys=new), now)
+    found = {id_ for id_, _ in rows}
+    highest = max(found, default=0)
+    return {id_ for id_ in found if id_ > highest - _LATE_IDS}
 
 
 async def _read_entries(sessions: Sessions, now: datetime, account_id: int | None = None) -> list[KeyEntry]:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from datetime import UTC, datetime
 
 from prometheus_client.core import GaugeMetricFamily
@@ -53,11 +53,11 @@ async def publish_keys_periodically(
     engine are logged once. `age` is reset after each publication of all keys.
     """
     repeat = Throttle(repeat_seconds)
-    newest: int | None = None
+    known: Set[int] | None = None
 
     async def publish() -> None:
-        nonlocal newest
-        newest = await publish_new_keys(sessions, directory, newest, datetime.now(UTC))
+        nonlocal known
+        known = await publish_new_keys(sessions, directory, known, datetime.now(UTC))
         if repeat.is_due() or not await directory.is_complete():
             count = await publish_keys(sessions, directory, datetime.now(UTC))
             repeat.done()

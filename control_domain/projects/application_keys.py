@@ -34,6 +34,8 @@ class ApplicationKey:
     account_id: int
     ingest_rate: float
     """Events a second that the whole account may send."""
+    ingest_burst: int
+    """Events that the whole account may send at once: larger batches are refused."""
 
 
 def application_key_owner(environment_id: str) -> str:
@@ -74,6 +76,7 @@ async def find_application_keys(
             project=project,
             account_id=account.id,
             ingest_rate=account.ingest_rate,
+            ingest_burst=account.ingest_burst,
         )
     return found
 

@@ -30,6 +30,11 @@ class LineBudget:
         """Return how many lines an account may send at once."""
         return int(_rate(ingest_rate) * _BURST_SECONDS)
 
+    def most_events(self, ingest_rate: float, ingest_burst: int) -> int:
+        """Return how many events one batch of the account may have."""
+        # Half the burst: the whole one would have to wait until nothing else of the account is sent.
+        return max(1, min(self.most(ingest_rate), ingest_burst // 2))
+
     def take(self, account_id: int, lines: int) -> None:
         """Count lines that are sent. Call `available` before."""
         left, at = self._buckets[account_id]

@@ -18,6 +18,10 @@ _MAX_NAME_CHARACTERS = 100
 _MAX_VALUE_CHARACTERS = 1000
 _MAX_ID_CHARACTERS = 64
 _OLDEST = timedelta(days=1)
+_CUT = (
+    "Lines may be missing here: the output file became shorter, because the application truncated it or because of a "
+    "power cut."
+)
 _MESSAGES: Final = ("message", "msg", "event", "text")
 _LEVELS: Final = ("level", "severity", "levelname", "log.level", "lvl")
 _TIMES: Final = ("timestamp", "time", "@timestamp", "ts", "datetime")
@@ -58,16 +62,18 @@ def make_events(
     *,
     left_out_lines: int = 0,
     is_estimate: bool = False,
+    is_cut: bool = False,
     is_unfinished: bool = False,
 ) -> list[dict[str, Any]]:
     """Return a log event for each line that has text. `at_ms`: the time of the lines, in milliseconds since 1970.
 
     `mask` hides the values of variables. `is_unfinished`: the end of the last line is not known, and may begin a value.
-    If lines were left out before them, the first event says how many, or about how many.
+    If lines were left out before them, the first event says how many, or about how many. `is_cut`: it says that the
+    end of the file was lost.
     """
     events = []
-    if left_out_lines:
-        title = describe_left_out(left_out_lines, is_estimate=is_estimate)
+    if left_out_lines or is_cut:
+        title = describe_missing(left_out_lines, is_estimate=is_estimate, is_cut=is_cut)
         events.append(
             _event(printed, at_ms, "warning", title)
             | {"attributes": printed.attributes() | {"pharos.left_out": True}}
@@ -77,6 +83,14 @@ def make_events(
         if text:
             events.append(_read_json(text, printed, at_ms) or _event(printed, at_ms, "info", cut_text(text)))
     return events
+
+
+def describe_missing(lines: int, *, is_estimate: bool, is_cut: bool) -> str:
+    """Return the sentences about lines that are missing."""
+    sentences = [_CUT] if is_cut else []
+    if lines:
+        sentences.append(describe_left_out(lines, is_estimate=is_estimate))
+    return " ".join(sentences)
 
 
 def describe_left_out(lines: int, *, is_estimate: bool) -> str:

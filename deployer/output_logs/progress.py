@@ -13,6 +13,7 @@ import msgspec
 from deployer.write_atomically import write_atomically
 
 _MAX_BYTES = 4096
+_BEHIND_ALL = 2**62
 
 
 class Progress(msgspec.Struct):
@@ -34,18 +35,34 @@ class Progress(msgspec.Struct):
     """Lines left out since the last stored batch; the next batch reports them."""
     is_estimate: bool = False
     """True if some of them could not be counted."""
+    is_cut: bool = False
+    """True if the output has lost its end since the last stored batch; the next batch reports it."""
 
     def batch_id(self, name: str) -> str:
         """Return the ID of the batch at this position. `name`: unique among the outputs of the environment."""
-        digest = hashlib.blake2b(f"{name}:{self.epoch}:{self.position}".encode(), digest_size=20)
+        place = f"{name}:{self.epoch}:{self.position}"
+        if self.end == self.position:
+            # Only a report of lines that were left out: the next batch begins at the same position.
+            place += ":left out"
+        digest = hashlib.blake2b(place.encode(), digest_size=20)
         return "output-" + digest.hexdigest()
+
+    @property
+    def has_report(self) -> bool:
+        """True if the next batch says that lines are missing."""
+        return self.left_out_lines > 0 or self.is_cut
 
     def finish_batch(self) -> None:
         """Note that the batch is stored."""
         assert self.end is not None
         self.position, self.end = self.end, None
         self.is_in_line = self.ends_in_line
-        self.left_out_lines, self.is_estimate = 0, False
+        self.left_out_lines, self.is_estimate, self.is_cut = 0, False, False
+
+    def continue_at(self, position: int, *, is_in_line: bool, is_cut: bool) -> None:
+        """Continue at the end of an output that is shorter than was noted."""
+        self.epoch, self.position, self.end = secrets.token_hex(8), position, None
+        self.is_in_line, self.is_cut = is_in_line, self.is_cut or is_cut
 
     def leave_out(self, lines: int, *, is_estimate: bool) -> None:
         """Note that lines are not stored."""
@@ -58,12 +75,16 @@ def new_progress(position: int = 0) -> Progress:
 
 
 def read_progress(output: Path) -> Progress:
-    """Return the progress of an output file; a new one if there is none, or it cannot be read."""
+    """Return the progress of an output file; a new one if there is none. Raises `OSError` if it cannot be read now: a
+    new beginning would store the whole output again."""
     try:
         with _progress_path(output).open("rb") as file:
             return msgspec.json.decode(file.read(_MAX_BYTES), type=Progress)
-    except (OSError, msgspec.DecodeError):
+    except FileNotFoundError:
         return new_progress()
+    except msgspec.DecodeError:
+        # Behind the end of every output, so that the reader continues at the end.
+        return new_progress(_BEHIND_ALL)
 
 
 def write_progress(output: Path, progress: Progress) -> None:

@@ -1,6 +1,7 @@
 """Reads output files from a position on, across rotations. Blocking. The files are not trusted: links, pipes and
 devices are skipped."""
 
+import errno
 import os
 import re
 import stat
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from deployer.processes.output_file import count_rotated_bytes, rotation_lock
 
@@ -16,6 +18,7 @@ _ENVIRONMENT = re.compile(r"env_[0-9a-z]{1,36}")
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _COUNTED_BYTES = 16 * 2**20
 _BLOCK = 256 * 1024
+_PASSING_FAULTS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 _MAX_FILES = 5000
 _USUAL_LINE_BYTES = 100
 
@@ -37,7 +40,7 @@ class OutputFile:
 
 
 class Cut(Exception):
-    """The file is shorter than the position: the application has truncated it."""
+    """The file is shorter than the position: the application has truncated it, or its end was lost in a power cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +100,32 @@ def _list_names(folder: Path) -> list[str]:
         return []
 
 
-def find_first_byte(path: Path) -> int:
-    """Return the position of the first byte of the present file."""
-    return count_rotated_bytes(path)
+class End(NamedTuple):
+    """The end of an output."""
+
+    position: int
+    is_empty: bool
+    """True if the present file is empty."""
+    is_in_line: bool
+    """True if the last line has no end."""
+
+
+def find_end(path: Path) -> End:
+    """Return the end of the output. Raises `OSError`."""
+    with rotation_lock:
+        rotated = count_rotated_bytes(path)
+        with _opened(path) as present:
+            if present is None:
+                return End(rotated, True, False)
+            file, facts = present
+            size = facts.st_size
+            is_in_line = size > 0 and os.pread(file, 1, size - 1) != b"\n"
+            return End(rotated + size, size == 0, is_in_line)
 
 
 def read_piece(path: Path, start: int, most_bytes: int) -> Piece | None:
     """Return bytes of the output from `start` on, or from the first byte after it that still exists. None if nothing
-    can be read. Raises `Cut`."""
+    can be read. Raises `Cut`, and `OSError` if the output cannot be read now."""
     with rotation_lock:
         rotated = count_rotated_bytes(path)
         with _opened(path) as present:
@@ -174,10 +195,12 @@ def skip_lines(path: Path, start: int, target: int) -> tuple[int, int, bool]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[int, os.stat_result] | None]:
-    """Open a regular file; yield None for everything else."""
+    """Open a regular file; yield None for everything else. Raises `OSError` for a fault that may pass."""
     try:
         file = os.open(path, _FLAGS)
-    except OSError:
+    except OSError as error:
+        if error.errno in _PASSING_FAULTS:
+            raise
         yield None
         return
     try:

@@ -12,13 +12,13 @@ _COMPRESSION_LEVEL = 1
 _LONGEST_WAIT = 60.0
 _MAX_ANSWER_BYTES = 65536
 
-Outcome = Literal["stored", "wait", "key_refused", "refused"]
+Outcome = Literal["stored", "wait", "key_refused", "too_large", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a batch: it is stored, it may be sent again after `seconds`, its key is not accepted, or it will
-    never be accepted."""
+    """What became of a batch: it is stored, it may be sent again after `seconds`, its key is not accepted, a smaller
+    one may be accepted, or it will never be accepted."""
 
     outcome: Outcome
     reason: str = ""
@@ -57,7 +57,9 @@ def read_answer(url: str, status: int, retry_after: str) -> Answer:
     reason = f"{url} answers {status}"
     if status in (401, 403):
         return Answer("key_refused", reason)
-    if status in (400, 413, 422):
+    if status == 413:
+        return Answer("too_large", reason)
+    if status in (400, 422):
         return Answer("refused", reason)
     # Every other status may change: the address may lead to another server, which is being set up.
     seconds = (

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
+from msgspec.structs import replace
 from sqlalchemy.exc import SQLAlchemyError
 
 from control_domain.projects.application_keys import ApplicationKey
@@ -21,13 +22,13 @@ from deployer.describe_failure import describe_database_error
 from deployer.output_logs.deployment_masks import DeploymentMasks
 from deployer.output_logs.line_budget import LineBudget
 from deployer.output_logs.log_events import Printed, make_events
-from deployer.output_logs.progress import Progress, new_progress, read_progress, write_progress
+from deployer.output_logs.progress import Progress, read_progress, write_progress
 from deployer.output_logs.read_output import (
     Cut,
     OutputFile,
     Piece,
     estimate_lines,
-    find_first_byte,
+    find_end,
     list_changed,
     read_piece,
     skip_lines,
@@ -63,9 +64,9 @@ class OutputShipper:
         telemetry: ApplicationTelemetry,
         session: aiohttp.ClientSession,
         budget: LineBudget,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`folder`: of outputs; `clock` returns seconds since 1970."""
+        """`folder`: of outputs; `clock` returns seconds and is never set back."""
         self._folder = folder
         self._telemetry = telemetry
         self._session = session
@@ -83,6 +84,8 @@ class OutputShipper:
         self._wait_until: dict[int, float] = {}
         """When the next batch of an account may be sent."""
         self._failures: dict[int, int] = {}
+        self._most_events: dict[int, int] = {}
+        """How many events a batch of an account may have, if the edge has refused a batch as too large."""
         self._reason: str | None = None
         """Why the last batch could not be sent."""
 
@@ -142,7 +145,7 @@ class OutputShipper:
         stale = {
             environment
             for environment in environments
-            if not 0 <= now - self._keys_read_at.get(environment, float("-inf")) < _KEYS_SECONDS
+            if now - self._keys_read_at.get(environment, float("-inf")) >= _KEYS_SECONDS
         }
         if not stale:
             return
@@ -157,8 +160,11 @@ class OutputShipper:
         progress = self._progress.get(file.path)
         if progress is None:
             progress = self._progress[file.path] = await asyncio.to_thread(read_progress, file.path)
-        if progress.end is None and not await self._begin_batch(file, key, progress):
-            return False
+        if progress.end is None:
+            begun = await self._begin_batch(file, key, progress)
+            if begun is None:
+                return False
+            progress = self._progress[file.path] = begun
         assert progress.end is not None
         piece = await self._read(file, progress, progress.end - progress.position)
         if progress.end is None:
@@ -168,20 +174,27 @@ class OutputShipper:
             progress.leave_out(estimate_lines(progress.end - progress.position), is_estimate=True)
             progress.position, progress.end, progress.is_in_line = progress.end, None, False
             return True
-        answer = await self._send(file, key, progress, piece)
-        return self._take_answer(file, key, progress, answer)
+        answer, events = await self._send(file, key, progress, piece)
+        return self._take_answer(file, key, progress, answer, events)
 
-    async def _begin_batch(self, file: OutputFile, key: ApplicationKey, progress: Progress) -> bool:
-        """Choose the next batch and write it down. Return False if there is nothing to send now."""
+    async def _begin_batch(
+        self, file: OutputFile, key: ApplicationKey, progress: Progress
+    ) -> Progress | None:
+        """Choose the next batch and write it down. Return the progress with it; None if there is nothing to send now.
+
+        `progress` gets no batch: if the write fails, none must be sent.
+        """
         allowed = self._budget.available(key.account_id, key.ingest_rate)
         piece = await self._read(file, progress, _BATCH_BYTES)
         if piece is None:
             self._due.pop(file.path, None)
-            return False
+            return None
         is_lost = piece.start != progress.position
+        # One event says how many lines were left out. If there is no room for others, it is a batch of its own.
+        most_lines = self._choose_size(key) - (is_lost or progress.has_report)
         taken = take_lines(
             piece.data,
-            min(_BATCH_LINES, self._budget.most(key.ingest_rate)),
+            most_lines,
             is_in_line=progress.is_in_line and not is_lost,
             is_full=len(piece.data) == _BATCH_BYTES,
             is_ended=piece.is_last and piece.is_rotated,
@@ -194,33 +207,44 @@ class OutputShipper:
                 await self._skip(file, progress, piece.end - _KEPT_FLOOD)
             elif backlog > _MAX_BACKLOG:
                 await self._skip(file, progress, piece.end - _KEPT_BACKLOG)
-            return False
+            return None
         if is_lost:
             lost = estimate_lines(piece.start - progress.position, piece.data)
             progress.leave_out(lost, is_estimate=True)
             progress.position, progress.is_in_line = piece.start, False
-        if taken.size == 0:
+        if taken.size == 0 and most_lines > 0:
             if piece.is_last:
                 # No whole line is left: write down that the last batch is stored, and wait for a change.
                 await asyncio.to_thread(write_progress, file.path, progress)
                 self._due.pop(file.path, None)
-            return False
-        progress.end, progress.at_ms = progress.position + taken.size, piece.written_ms
-        progress.ends_in_line = taken.is_in_line
-        await asyncio.to_thread(write_progress, file.path, progress)
+            return None
+        begun = replace(
+            progress,
+            end=progress.position + taken.size,
+            at_ms=piece.written_ms,
+            ends_in_line=taken.is_in_line,
+        )
+        await asyncio.to_thread(write_progress, file.path, begun)
         self._budget.take(key.account_id, len(taken.lines))
-        return True
+        return begun
+
+    def _choose_size(self, key: ApplicationKey) -> int:
+        """Return how many events the next batch of the account may have."""
+        most = min(_BATCH_LINES, self._budget.most_events(key.ingest_rate, key.ingest_burst))
+        return min(most, self._most_events.get(key.account_id, most))
 
     async def _read(self, file: OutputFile, progress: Progress, most_bytes: int) -> Piece | None:
-        """Read from the progress on. If the application has truncated its output, begin anew."""
+        """Read from the progress on. If the output is shorter than that, drop the batch, and continue at the end: what
+        was written since is not told from what is stored already."""
         try:
-            return await asyncio.to_thread(read_piece, file.path, progress.position, most_bytes)
+            piece = await asyncio.to_thread(read_piece, file.path, progress.position, most_bytes)
+            is_whole = piece is None or piece.start != progress.position or len(piece.data) == most_bytes
+            if progress.end is not None and not is_whole:
+                raise Cut
+            return piece
         except Cut:
-            fresh = new_progress(await asyncio.to_thread(find_first_byte, file.path))
-            progress.epoch, progress.position, progress.is_in_line = fresh.epoch, fresh.position, False
-            if progress.end is not None:
-                # The caller sees another start than that of its batch.
-                progress.end = None
+            end = await asyncio.to_thread(find_end, file.path)
+            progress.continue_at(end.position, is_in_line=end.is_in_line, is_cut=not end.is_empty)
             return await asyncio.to_thread(read_piece, file.path, progress.position, most_bytes)
 
     async def _skip(self, file: OutputFile, progress: Progress, target: int) -> None:
@@ -231,7 +255,10 @@ class OutputShipper:
         progress.leave_out(lines, is_estimate=is_estimate)
         await asyncio.to_thread(write_progress, file.path, progress)
 
-    async def _send(self, file: OutputFile, key: ApplicationKey, progress: Progress, piece: Piece) -> Answer:
+    async def _send(
+        self, file: OutputFile, key: ApplicationKey, progress: Progress, piece: Piece
+    ) -> tuple[Answer, int]:
+        """Send the batch. Return what became of it, and its number of events."""
         taken = take_lines(
             piece.data,
             _BATCH_LINES,
@@ -251,40 +278,55 @@ class OutputShipper:
             progress.at_ms,
             left_out_lines=progress.left_out_lines,
             is_estimate=progress.is_estimate,
+            is_cut=progress.is_cut,
             is_unfinished=progress.ends_in_line,
         )
         if not events:
-            return Answer("stored")
+            return Answer("stored"), 0
         assert self._telemetry.url is not None
-        return await send_batch(
+        answer = await send_batch(
             self._session, self._telemetry.url, key.secret, progress.batch_id(file.name), events
         )
+        return answer, len(events)
 
-    def _take_answer(self, file: OutputFile, key: ApplicationKey, progress: Progress, answer: Answer) -> bool:
+    def _take_answer(
+        self, file: OutputFile, key: ApplicationKey, progress: Progress, answer: Answer, events: int
+    ) -> bool:
+        account = key.account_id
         if answer.outcome == "stored":
-            self._failures.pop(key.account_id, None)
+            self._failures.pop(account, None)
             self._reason = None
+            if events and (most := self._most_events.pop(account, _BATCH_LINES)) < _BATCH_LINES:
+                # The limit may have been raised: find out step by step.
+                self._most_events[account] = most + 1
             progress.finish_batch()
             # The others come first: one output must not take the whole budget of the account.
             if file.path in self._due:
                 self._due[file.path] = self._due.pop(file.path)
             return True
+        if answer.outcome == "too_large" and events > 1:
+            # Nothing of it is stored: the next batch begins at the same position, with the same ID.
+            self._most_events[account] = events // 2
+            progress.end = None
+            return True
         self._warn(answer.reason)
-        if answer.outcome == "refused":
-            # A repetition would be refused as well.
+        if answer.outcome in ("refused", "too_large"):
+            # A repetition would be refused as well. If one event is too large, more of the others are not.
+            self._most_events.pop(account, None)
             assert progress.end is not None
-            lost = progress.left_out_lines + estimate_lines(progress.end - progress.position)
+            size, lost = progress.end - progress.position, progress.left_out_lines
             progress.finish_batch()
-            progress.leave_out(lost, is_estimate=True)
+            if size:
+                progress.leave_out(lost + estimate_lines(size), is_estimate=True)
             return True
         if answer.outcome == "key_refused":
             # The next deployment gets a new key.
             self._keys.pop(file.environment_id, None)
             return False
-        failures = self._failures.get(key.account_id, 0)
-        self._failures[key.account_id] = failures + 1
+        failures = self._failures.get(account, 0)
+        self._failures[account] = failures + 1
         seconds = answer.seconds or min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures, 10))
-        self._wait_until[key.account_id] = self._clock() + seconds
+        self._wait_until[account] = self._clock() + seconds
         return False
 
 

@@ -58,14 +58,15 @@ def truncate_output(path: Path, most_bytes: int) -> None:
 
 
 def count_rotated_bytes(path: Path) -> int:
-    """Return how many bytes of the output were in the file before its last truncation; 0 if that is not known."""
+    """Return how many bytes of the output were in the file before its last truncation. Raises `OSError`: taken for 0,
+    a count that cannot be read now would change the meaning of all positions."""
     try:
         descriptor = os.open(_count_path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
+    except FileNotFoundError:
         return 0
     try:
         return int(os.read(descriptor, _COUNT_DIGITS))
-    except (OSError, ValueError):
+    except ValueError:
         return 0
     finally:
         os.close(descriptor)
@@ -81,6 +82,8 @@ def _rotate(path: Path, most_bytes: int) -> None:
         size = os.fstat(descriptor).st_size
         if size <= most_bytes:
             return
+        # Before the truncation: a truncation that is not counted would change the meaning of all positions.
+        before = count_rotated_bytes(path)
         rotated = path.with_name(path.name + ".1")
         try:
             size = _copy(descriptor, rotated, _line_after(descriptor, size - most_bytes), size, most_bytes)
@@ -91,7 +94,7 @@ def _rotate(path: Path, most_bytes: int) -> None:
         # After the truncation: if the deployer is killed in between, readers see a file that was cut. The other order
         # would show them the same lines twice.
         with contextlib.suppress(OSError):
-            write_atomically(_count_path(path), str(count_rotated_bytes(path) + size))
+            write_atomically(_count_path(path), str(before + size))
     finally:
         os.close(descriptor)
 

@@ -9,9 +9,10 @@ from control_domain.accounts.operations import create_account, set_ingest_limit
 from control_domain.database.engine import Sessions
 from control_domain.monitors.operations import live_monitor_keys
 from control_domain.projects.operations import create_project
-from control_domain.published_keys import publish_keys, republish_account
+from control_domain.published_keys import publish_keys, publish_new_keys, republish_account
 from control_domain.sealing import SealingKeys
 from control_domain.tables.monitors import MonitorKey
+from control_domain.tables.projects import IngestKey
 from pipeline_contracts.credentials import CredentialKind, digest_credential
 from pipeline_contracts.heartbeat_names import digest_heartbeat_name
 from pipeline_contracts.rate_limits import RateLimit
@@ -124,3 +125,36 @@ async def test_a_key_that_is_revoked_meanwhile_is_not_published_again(sessions: 
     await republish_account(sessions, directory, acme.account.id, NOW)
     assert directory.key_id is None
     assert await directory.find(digest_credential(key.secret)) is None
+
+
+class CountingDirectory(InProcessKeyDirectory):
+    """Counts what is published."""
+
+    published = 0
+
+    async def publish(self, entry: KeyEntry) -> None:
+        self.published += 1
+        await super().publish(entry)
+
+
+@pytest.mark.both_databases
+async def test_a_key_that_is_committed_after_one_with_a_higher_id_is_published(sessions: Sessions) -> None:
+    async with sessions() as session, session.begin():
+        acme = await make_acme(session, NOW)
+    directory = CountingDirectory()
+    known = await publish_new_keys(sessions, directory, None, NOW)
+    # The transaction with the lower ID is the last to commit.
+    for number, published in ((1002, 1), (1001, 2), (1003, 3)):
+        digest = digest_credential(f"phr_ing_{number}")
+        async with sessions() as session, session.begin():
+            environment_id = acme.environment.id
+            session.add(IngestKey(id=number, environment_id=environment_id, digest=digest, created_at=NOW))
+        for _ in range(2):
+            known = await publish_new_keys(sessions, directory, known, NOW)
+        assert await directory.find(digest) is not None
+        # Each key is published once.
+        assert directory.published == published
+    # What is remembered is bounded.
+    async with sessions() as session, session.begin():
+        session.add(IngestKey(id=9000, environment_id=environment_id, digest=b"9" * 32, created_at=NOW))
+    assert await publish_new_keys(sessions, directory, known, NOW) == {9000}

@@ -26,7 +26,7 @@ from tests.support.deploy_platform import Platform
 from tests.support.serve_control import VARIABLE_KEYS
 
 _NAME = "shop/production"
-_KEY = ApplicationKey("phr_ing_x", "env_a", "pre prod", "shop,1", 1, 100.0)
+_KEY = ApplicationKey("phr_ing_x", "env_a", "pre prod", "shop,1", 1, 100.0, 1000)
 _OLD, _NEW = b"o" * 32, b"n" * 32
 _ALL = {
     "OTEL_EXPORTER_OTLP_ENDPOINT": "http://edge:1/api/v1/otlp",
@@ -182,14 +182,14 @@ async def test_a_control_plane_publishes_keys_that_a_deployer_made(platform: Pla
     environment = platform.acme.environment(_NAME)
     directory = InProcessKeyDirectory()
     now = datetime.now(UTC)
-    newest = await publish_new_keys(platform.sessions, directory, None, now)
+    known = await publish_new_keys(platform.sessions, directory, None, now)
     telemetry = ApplicationTelemetry(platform.sessions, SealingKeys([_OLD]), utc_now, "http://edge")
     opened = await telemetry.open(environment.public_id)
     assert opened is not None
     digest = digest_credential(opened.key.secret)
     assert await directory.find(digest) is None
-    later = await publish_new_keys(platform.sessions, directory, newest, datetime.now(UTC))
-    assert later > newest
+    later = await publish_new_keys(platform.sessions, directory, known, datetime.now(UTC))
+    assert len(later - known) == 1
     entry: Any = await directory.find(digest)
     assert entry.environment_id == environment.public_id
     assert await publish_new_keys(platform.sessions, directory, later, datetime.now(UTC)) == later

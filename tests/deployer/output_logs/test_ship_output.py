@@ -1,17 +1,20 @@
 """Output files are stored as log records exactly once, whatever breaks in between."""
 
 import asyncio
+import errno
 import os
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import aiohttp
 import pytest
+from aiohttp import web
 from sqlalchemy.exc import OperationalError
 
 from control_domain.projects.application_keys import ApplicationKey
@@ -21,7 +24,8 @@ from deployer.output_logs.line_budget import LineBudget
 from deployer.output_logs.progress import read_progress
 from deployer.output_logs.ship_output import OutputShipper
 from deployer.processes.output_file import truncate_output
-from tests.operator_cli.fake_ingest import FakeIngest, answer, cut_connection
+from tests.deployer.unreadable import unreadable
+from tests.operator_cli.fake_ingest import FakeIngest, Fault, answer, cut_connection
 
 _ENVIRONMENT = "env_a"
 
@@ -92,9 +96,9 @@ class _World:
 
 
 @asynccontextmanager
-async def _world(tmp_path: Path, rate: float = 1e6) -> AsyncIterator[_World]:
+async def _world(tmp_path: Path, rate: float = 1e6, burst: int = 50_000) -> AsyncIterator[_World]:
     ingest = FakeIngest()
-    key = ApplicationKey("the-key", _ENVIRONMENT, "production", "shop", 1, rate)
+    key = ApplicationKey("the-key", _ENVIRONMENT, "production", "shop", 1, rate, burst)
     async with ingest.serve() as base_url, aiohttp.ClientSession() as session:
         telemetry = _Telemetry(base_url.removesuffix("/api"), {_ENVIRONMENT: key})
         world = _World(tmp_path / "outputs", ingest, telemetry, session)
@@ -197,6 +201,7 @@ async def test_an_application_that_truncates_its_output_starts_anew(tmp_path: Pa
         world.print("one\ntwo\n")
         await world.settle()
         os.truncate(world.path, 0)
+        await world.settle()
         world.print("one\n")
         await world.settle()
         assert world.titles == ["one", "two", "one"]
@@ -323,3 +328,169 @@ async def test_a_database_outage_is_survived(tmp_path: Path, monkeypatch: pytest
         assert world.titles == ["one"]
         # The batch was written down before it was sent.
         assert (read_progress(world.path).end or read_progress(world.path).position) == 4
+
+
+async def test_nothing_is_sent_before_its_position_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with _world(tmp_path) as world:
+        world.print("line 0\n")
+        await world.settle()
+        world.print("line 1\n")
+        with monkeypatch.context() as full:
+            full.setattr(ship_output, "write_progress", Mock(side_effect=OSError(errno.ENOSPC, "no space")))
+            for _ in range(3):
+                await world.shipper.ship_once()
+        assert world.titles == ["line 0"]
+        world.restart()
+        for number in (2, 3):
+            world.print(f"line {number}\n")
+            await world.settle()
+        assert world.titles == [f"line {number}" for number in range(4)]
+        assert world.ingest.conflicts == []
+
+
+@pytest.mark.parametrize(("rate", "burst"), [(1e6, 100), (1e6, 3), (1e6, 1), (100.0, 2)])
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_batches_fit_the_burst_of_the_account(
+    tmp_path: Path, rate: float, burst: int, is_known: bool
+) -> None:
+    async with _world(tmp_path, rate, burst if is_known else 50_000) as world:
+        world.ingest.rule = _refuse(world.ingest, lambda events: len(events) > burst)
+        first, last = 40 + 2 * burst, 60 + 2 * burst
+        world.print("".join(f"line {number}\n" for number in range(first)))
+        await world.shipper.ship_once()
+        # Killed while a batch is too large.
+        world.restart()
+        await world.settle()
+        # Lines that are lost are reported in an event, for which there must be room.
+        for _ in range(2):
+            world.print("".join(f"lost {number}\n" for number in range(10)))
+            truncate_output(world.path, 10)
+        world.print("".join(f"line {number}\n" for number in range(first, last)))
+        await world.settle()
+        assert [title for title in world.titles if title.startswith("line ")] == [
+            f"line {number}" for number in range(last)
+        ]
+        assert sum(title.startswith("Pharos left out") for title in world.titles) == 1
+        assert world.ingest.conflicts == []
+        # Only the batch of the killed deployer is sent again.
+        assert not is_known or len(world.ingest.requests) == len(world.ingest.stored) + 1
+
+
+async def test_only_the_line_that_is_too_large_is_left_out(tmp_path: Path) -> None:
+    async with _world(tmp_path) as world:
+        world.ingest.rule = _refuse(
+            world.ingest, lambda events: any(event["title"] == "large" for event in events)
+        )
+        lines = [f"line {number}" for number in range(50)]
+        world.print("\n".join([*lines[:33], "large", *lines[33:]]) + "\n")
+        await world.settle()
+        assert [title for title in world.titles if title in lines] == lines
+        assert sum(title.startswith("Pharos left out") for title in world.titles) == 1
+
+
+def _refuse(ingest: FakeIngest, is_too_large: Callable[[list[dict[str, Any]]], bool]) -> Fault:
+    async def rule(request: web.Request, body: dict[str, Any]) -> web.StreamResponse | None:
+        return await answer(413)(request, body) if is_too_large(body["events"]) else None
+
+    return rule
+
+
+@pytest.mark.parametrize("name", ["-stored.json", "-rotated.count"])
+async def test_a_position_that_cannot_be_read_now_is_no_new_beginning(tmp_path: Path, name: str) -> None:
+    async with _world(tmp_path) as world:
+        world.print("".join(f"line {number}\n" for number in range(20)))
+        await world.settle()
+        truncate_output(world.path, 50)
+        world.print("line 20\n")
+        await world.settle()
+        world.restart()
+        world.print("line 21\n")
+        with unreadable(world.path.with_name(world.path.name + name)):
+            for _ in range(3):
+                assert not await world.shipper.ship_once()
+        await world.settle()
+        assert world.titles == [f"line {number}" for number in range(22)]
+        assert world.ingest.conflicts == []
+
+
+@pytest.mark.parametrize("name", ["", ".1"])
+async def test_output_that_cannot_be_opened_now_is_not_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    async with _world(tmp_path) as world:
+        world.print("start\n")
+        await world.settle()
+        world.print("".join(f"line {number}\n" for number in range(10)))
+        world.ingest.faults.append(answer(503))
+        await world.shipper.ship_once()
+        if name:
+            truncate_output(world.path, 71)
+        world.now += 60
+        really_open = os.open
+
+        def refuse(path: Any, *arguments: Any, **options: Any) -> int:
+            if os.fspath(path) == f"{world.path}{name}":
+                raise OSError(errno.EMFILE, "Too many open files")
+            return really_open(path, *arguments, **options)
+
+        with monkeypatch.context() as full:
+            full.setattr(os, "open", refuse)
+            for _ in range(3):
+                await world.shipper.ship_once()
+        await world.settle()
+        assert world.titles == ["start", *(f"line {number}" for number in range(10))]
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+@pytest.mark.parametrize("is_interrupted", [True, False])
+async def test_after_a_power_cut_lines_are_not_stored_twice(
+    tmp_path: Path, is_killed: bool, is_interrupted: bool
+) -> None:
+    async with _world(tmp_path) as world:
+        lines = [f"line {number}" for number in range(100)]
+        world.print("\n".join(lines) + "\n")
+        if is_interrupted:
+            world.ingest.faults.append(cut_connection(world.ingest, stored=True))
+            await world.shipper.ship_once()
+            world.now += 60
+        else:
+            await world.settle()
+        # The position is on the disk, the end of the output is not.
+        os.truncate(world.path, world.path.stat().st_size - 20)
+        if is_killed:
+            world.restart()
+        await world.settle()
+        world.print(" glued\nafter\n")
+        await world.settle()
+        world.print("later\n")
+        await world.settle()
+        note, *others = world.titles[100:]
+        assert (world.titles[:100], others) == (lines, ["after", "later"])
+        assert note.startswith("Lines may be missing here")
+        assert world.ingest.conflicts == []
+
+
+async def test_a_damaged_position_is_no_new_beginning(tmp_path: Path) -> None:
+    async with _world(tmp_path) as world:
+        world.print("one\ntwo\n")
+        await world.settle()
+        world.path.with_name(world.path.name + "-stored.json").write_bytes(b"\0" * 80)
+        world.restart()
+        await world.settle()
+        world.print("three\n")
+        await world.settle()
+        assert [world.titles[0], world.titles[1], world.titles[3]] == ["one", "two", "three"]
+        assert world.titles[2].startswith("Lines may be missing here")
+
+
+async def test_a_clock_that_is_set_back_does_not_stop_shipping(tmp_path: Path) -> None:
+    async with _world(tmp_path) as world:
+        telemetry: Any = world.telemetry
+        shipper = OutputShipper(world.folder, telemetry, world.session, LineBudget())
+        world.print("one\n")
+        world.ingest.faults.append(answer(503, **{"Retry-After": "60"}))
+        await shipper.ship_once()
+        # The end of the wait is a time of the clock that nobody sets.
+        assert shipper._wait_until[1] <= time.monotonic() + 60

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from deployer.processes.output_file import end_line, open_output, truncate_output
+from deployer.processes.output_file import count_rotated_bytes, end_line, open_output, truncate_output
+from tests.deployer.unreadable import unreadable
 
 
 def test_a_short_file_is_not_truncated(tmp_path: Path) -> None:
@@ -84,6 +85,19 @@ def test_a_file_is_truncated_on_a_full_disk(tmp_path: Path) -> None:
     (tmp_path / "output.1").symlink_to("/dev/full")
     truncate_output(tmp_path / "output", 10)
     assert (tmp_path / "output").read_text() == ""
+
+
+def test_a_file_is_not_truncated_while_its_count_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "output"
+    for _ in range(2):
+        path.write_bytes(b"x" * 100)
+        truncate_output(path, 10)
+    path.write_bytes(b"x" * 100)
+    with unreadable(tmp_path / "output-rotated.count"), pytest.raises(OSError):
+        truncate_output(path, 10)
+    assert path.read_bytes() == b"x" * 100
+    truncate_output(path, 10)
+    assert count_rotated_bytes(path) == 300
 
 
 @pytest.mark.parametrize(
