@@ -92,6 +92,7 @@ class AcceptSentry:
                 body = body.replace(secret.encode(), _MASKED_KEY)
             envelope = read_envelope(body) if is_envelope else Envelope({}, [Item("event", {}, body)])
             converted = await self._convert(envelope, len(body))
+            lease.take(converted.record_bytes)
             return await self._store(key, converted, received_ms)
         finally:
             lease.release()

@@ -28,6 +28,8 @@ ITEM_BYTES = 2 * 2**20
 """Largest item that is kept. Sentry's own limit of an event is 1 MiB."""
 MAX_RECORDS = 10_000
 """Most spans and log records of one envelope."""
+# Most bytes of all records, for each byte that a body may have.
+_GROWTH = 2
 
 DropReason = Literal["not_kept", "invalid", "too_large", "no_heartbeat"]
 
@@ -64,6 +66,17 @@ class Converted:
     check_ins: list[CheckIn] = field(default_factory=list)
     dropped: Counter[tuple[str, DropReason]] = field(default_factory=Counter)
     """Items, spans and log records that are not kept, by type of item and reason."""
+    record_bytes: int = 0
+    """Bytes of all records."""
+
+    def append(self, record: Record, limits: Limits) -> None:
+        """Append a record. Raises `PayloadTooLarge` if all records together are too large."""
+        self.record_bytes += len(record.body)
+        if self.record_bytes > _GROWTH * limits.decompressed_bytes:
+            raise PayloadTooLarge(
+                f"The envelope would become records of more than {_GROWTH * limits.decompressed_bytes} bytes."
+            )
+        self.records.append(record)
 
     @property
     def count(self) -> int:
@@ -188,7 +201,7 @@ class _Signal:
         # Each span and each link has a trace ID.
         links = body.count(b'"traceId"') * EVENT_BYTES
         check_expansion(JSON, body, self._count, lambda: shared, lambda: links, limits.expanded_bytes)
-        result.records.append(Record(self._topic, identity, self._count, body))
+        result.append(Record(self._topic, identity, self._count, body), limits)
 
 
 def _spans() -> _Signal:
@@ -212,8 +225,11 @@ def _add_event(
     event_id = id_of_event(content, envelope.header, item.payload)
     identity = f"sentry:event:{event_id}"
     body = convert_event(content, event_id, identity, limits.event_bytes)
+    if len(body) > limits.event_bytes:
+        result.dropped[item.type, "too_large"] += 1
+        return
     result.event_id = result.event_id or event_id
-    result.records.append(Record(topics.TELEMETRY, identity, 1, body))
+    result.append(Record(topics.TELEMETRY, identity, 1, body), limits)
 
 
 def _add_transaction(

@@ -263,3 +263,16 @@ async def test_key_in_an_event_is_masked(edge: RunningEdge) -> None:
     assert (await send(edge, ("event", event))).status == 200
     [record] = await edge.appended()
     assert edge.key.encode() not in record.value and b"phr_ing_*****" in record.value
+
+
+async def test_records_count_as_data_in_flight(edge: RunningEdge, monkeypatch: pytest.MonkeyPatch) -> None:
+    append, held = edge.log.append, []
+
+    def watch(topic: str, key: bytes, meta: bytes, body: bytes) -> "asyncio.Future[None]":
+        held.append(edge.budgets.bytes - len(body))
+        return append(topic, key, meta, body)
+
+    monkeypatch.setattr(edge.log, "append", watch)
+    assert (await send(edge, EVENT)).status == 200
+    assert held == [len(envelope(EVENT))]
+    assert edge.budgets.bytes == 0
