@@ -21,7 +21,7 @@ from ingest_edge.sentry.envelope import Envelope, Item, read_envelope, read_head
 from pipeline_contracts import topics
 from pipeline_contracts.client_address import ClientAddresses, network_of
 from pipeline_contracts.credentials import CREDENTIAL_LENGTH, CredentialKind
-from pipeline_contracts.errors import InvalidCredential, MethodNotAllowed
+from pipeline_contracts.errors import InvalidCredential, InvalidInput, MethodNotAllowed, PayloadTooLarge
 from pipeline_contracts.identifiers import receipt_name
 from pipeline_contracts.otlp.records import OtlpMeta, encode_otlp_meta
 from pipeline_contracts.records import BatchMeta, encode_meta
@@ -90,19 +90,26 @@ class AcceptSentry:
             if secret is not None:
                 # Applications that take the DSN as an argument send it with each event.
                 body = body.replace(secret.encode(), _MASKED_KEY)
-            envelope = read_envelope(body) if is_envelope else Envelope({}, [Item("event", {}, body)])
-            converted = await self._convert(envelope, len(body))
+            converted = Converted()
+            try:
+                envelope = read_envelope(body) if is_envelope else Envelope({}, [Item("event", {}, body)])
+                await self._convert(envelope, len(body), converted)
+            except (InvalidInput, PayloadTooLarge):
+                # What is refused costs the edge as much as what is kept.
+                await self.intake.store_all(key, min(max(1, converted.members), key.limit.burst), ())
+                raise
             lease.take(converted.record_bytes)
             return await self._store(key, converted, received_ms)
         finally:
             lease.release()
 
-    async def _convert(self, envelope: Envelope, size: int) -> Converted:
+    async def _convert(self, envelope: Envelope, size: int, converted: Converted) -> None:
         if size <= _INLINE_BYTES:
-            return convert_envelope(envelope, self.intake.limits)
+            convert_envelope(envelope, self.intake.limits, converted)
+            return
         # 60 ms a MiB: a thread keeps the event loop free. One at a time, because objects take more memory than a body.
         async with self._conversions:
-            return await asyncio.to_thread(convert_envelope, envelope, self.intake.limits)
+            await asyncio.to_thread(convert_envelope, envelope, self.intake.limits, converted)
 
     async def _authenticate(self, secret: str | None, received_ms: int) -> KeyEntry:
         if secret is None:
@@ -120,10 +127,10 @@ class AcceptSentry:
         signals = [signal for signal in found if signal is not None]
         if missing := len(found) - len(signals):
             converted.dropped["check_in", "no_heartbeat"] += missing
-        # An envelope of which nothing is kept takes a token too: it costs the edge as much as any other. The SDKs send
-        # each check-in alone; it takes none, like all signals of heartbeats. Further ones do: one envelope must not
-        # carry more free signals than a ping.
-        tokens = converted.count + max(0, len(check_ins) - 1) or (0 if signals else 1)
+        # Invalid members take tokens too, and so does an envelope of which nothing is kept: they cost the edge as much as
+        # any other. The SDKs send each check-in alone; it takes none, like all signals of heartbeats. Further ones do:
+        # one envelope must not carry more free signals than a ping.
+        tokens = converted.members + max(0, len(check_ins) - 1) or (0 if signals else 1)
         headers = await self.intake.store_all(key, tokens, [*entries, *signals])
         self.intake.metrics.events_accepted += converted.count
         self.intake.metrics.signals_accepted += len(signals)

@@ -182,6 +182,24 @@ async def test_rate_is_that_of_the_account(start_edge: StartEdge) -> None:
     assert (await send(edge, ("log", {"items": LOGS[1]["items"] * 2}))).status == 413
 
 
+async def test_refused_envelopes_take_tokens(start_edge: StartEdge) -> None:
+    """The bucket never fills again. A refusal takes what was looked at; one that is cheap takes one token."""
+    edge = await start_edge(rate=RateLimit(0.5, 10), clock=lambda: 0.0)
+    invalid = ("log", {"items": [0, 0, 0]})
+    for number, (items, status) in enumerate(
+        [
+            ([invalid], 400),  # 7 remain
+            ([("log", "nothing")], 400),  # 6
+            ([invalid, EVENT], 200),  # 2
+            ([("log", {"items": [0] * 10_001})], 413),  # 1
+            ([invalid], 429),
+            ([EVENT], 200),  # 0
+            ([("log", "nothing")], 429),
+        ]
+    ):
+        assert (await send(edge, *items)).status == status, number
+
+
 async def test_nothing_is_acknowledged_before_it_is_durable(
     edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
 ) -> None:

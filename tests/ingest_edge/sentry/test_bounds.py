@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ingest_edge.sentry.convert import convert_envelope
+from ingest_edge.sentry.convert import MAX_RECORDS, MAX_VALUES, Converted, convert_envelope
 from ingest_edge.sentry.envelope import read_envelope
 from pipeline_contracts.errors import PayloadTooLarge
 from tests.ingest_edge.sentry.test_convert import LIMITS, convert, converted_event, envelope
@@ -54,3 +54,32 @@ def test_records_of_an_envelope_are_limited() -> None:
     assert convert_envelope(read, enough).records == wide.records
     with pytest.raises(PayloadTooLarge, match="records of more than"):
         convert_envelope(read, replace(LIMITS, decompressed_bytes=wide.record_bytes // 2 - 1))
+
+
+def test_members_are_counted_before_they_are_converted() -> None:
+    """Invalid ones too: they cost as much."""
+    half = {"items": [0] * (MAX_RECORDS // 2)}
+    for name, items, members in [
+        ("spans", [("span", {"items": [0] * (MAX_RECORDS + 1)})], 0),
+        ("logs", [("log", {"items": [0] * (MAX_RECORDS + 1)})], 0),
+        ("children", [("transaction", {"spans": [0] * MAX_RECORDS})], 0),
+        ("children of an event", [("event", {"type": "transaction", "spans": [0] * MAX_RECORDS})], 0),
+        ("older children", [("transaction", {"spans": {"values": [0] * MAX_RECORDS}})], 0),
+        ("several items", [("span", half), ("log", half), ("event", {})], MAX_RECORDS),
+    ]:
+        converted = Converted()
+        with pytest.raises(PayloadTooLarge, match=f"more than {MAX_RECORDS} events, spans"):
+            convert_envelope(read_envelope(envelope(*items)), LIMITS, converted)
+        assert (converted.members, converted.records) == (members, []), name
+    # All of them are looked at, and only one is kept.
+    result = convert(("span", half), ("event", {}), ("check_in", {"monitor_slug": "a", "status": "ok"}))
+    assert (result.members, result.count) == (MAX_RECORDS // 2 + 1, 1)
+
+
+def test_values_are_counted_before_they_are_decoded() -> None:
+    broken = "[" + "," * MAX_VALUES
+    assert convert(("event", broken), _event(7)).dropped == {("event", "invalid"): 1}
+    with pytest.raises(PayloadTooLarge, match=f"more than {MAX_VALUES} values"):
+        convert(("event", broken), ("event", {"a": 1, "b": 2}))
+    # Items that are not kept are never decoded.
+    assert convert(("session", broken), ("event", broken), _event(7)).count == 1
