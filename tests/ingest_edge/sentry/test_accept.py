@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import logging
+import threading
 import zlib
 from typing import Any
 
@@ -11,6 +12,8 @@ import brotli
 import msgspec
 import pytest
 
+from ingest_edge.sentry import accept
+from ingest_edge.sentry.envelope import Envelope, read_envelope
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind, make_credential
 from pipeline_contracts.errors import StorageUnavailable
@@ -269,6 +272,29 @@ async def test_large_envelopes_are_converted_too(edge: RunningEdge) -> None:
     [event] = json.loads(record.value)["events"]
     assert event["attributes"]["sentry.left_out"] == "breadcrumbs"
     assert (await send(edge, ("event", "[" * 300_000))).status == 400
+
+
+async def test_costly_envelopes_are_read_in_a_thread(
+    edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many bytes or many values, also of what is refused; the others take a hop less."""
+    threads: list[bool] = []
+
+    def watch(body: bytes) -> Envelope:
+        threads.append(threading.get_ident() != event_loop)
+        return read_envelope(body)
+
+    event_loop = threading.get_ident()
+    monkeypatch.setattr(accept, "read_envelope", watch)
+    for items, status in [
+        ([EVENT], 200),
+        ([("log", {"items": [0] * 5_002})], 400),
+        ([("session", "x" * 300_000), EVENT], 200),
+    ]:
+        assert (await send(edge, *items)).status == status
+    blanks = b"{}\n" + b"\n" * 300_000
+    assert (await edge.request("POST", ENVELOPE, data=blanks, headers=auth(edge.key))).status == 200
+    assert threads == [False, True, True, True]
 
 
 async def test_key_in_an_event_is_masked(edge: RunningEdge) -> None:
