@@ -16,6 +16,7 @@ from ingest_edge.intake import Intake, LogEntry, now_ms
 from ingest_edge.limits import Limits
 from ingest_edge.sentry.answers import accepted_response, preflight_response
 from ingest_edge.sentry.check_ins import make_signal
+from ingest_edge.sentry.conversion_slots import ConversionSlots
 from ingest_edge.sentry.convert import Converted, Record, convert_envelope
 from ingest_edge.sentry.dropped import DroppedItems
 from ingest_edge.sentry.dsn_key import find_key, find_key_in_envelope
@@ -54,7 +55,7 @@ class AcceptSentry:
     dropped: DroppedItems
     addresses: ClientAddresses
     _anonymous_limits: Limits = field(init=False)
-    _conversions: asyncio.Semaphore = field(init=False, default_factory=lambda: asyncio.Semaphore(1))
+    _slots: ConversionSlots = field(init=False, default_factory=ConversionSlots)
 
     def __post_init__(self) -> None:
         limits = self.intake.limits
@@ -92,9 +93,11 @@ class AcceptSentry:
                 key = await self._authenticate(secret, received_ms)
             converted = Converted()
             try:
-                await self._convert(
-                    partial(self._read, body, secret, converted, is_envelope=is_envelope), body
-                )
+                read = partial(self._read, body, secret, converted, is_envelope=is_envelope)
+                if len(body) <= _INLINE_BYTES and body.count(b",") <= _INLINE_VALUES:
+                    read()
+                else:
+                    await self._read_in_thread(read, key)
             except (InvalidInput, PayloadTooLarge):
                 # What is refused costs the edge as much as what is kept.
                 await self.intake.store_all(key, min(max(1, converted.members), key.limit.burst), ())
@@ -104,13 +107,11 @@ class AcceptSentry:
         finally:
             lease.release()
 
-    async def _convert(self, read: Callable[[], None], body: bytes) -> None:
-        if len(body) <= _INLINE_BYTES and body.count(b",") <= _INLINE_VALUES:
-            read()
-            return
-        # Up to a second: a thread keeps the event loop free. One at a time, because objects take more memory than a
-        # body.
-        async with self._conversions:
+    async def _read_in_thread(self, read: Callable[[], None], key: KeyEntry) -> None:
+        """Keep the event loop free for the second that the largest envelopes take. Raises what `read` raises, and
+        `Unavailable` if there are too many of them."""
+        # Items are copies of parts of the body. Only who holds a slot has them: what waits has the body, as leased.
+        async with self._slots.hold(key.account_id):
             await asyncio.to_thread(read)
 
     def _read(self, body: bytes, secret: str | None, converted: Converted, *, is_envelope: bool) -> None:

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from ingest_edge.sentry import accept
+from ingest_edge.sentry.conversion_slots import ConversionSlots
 from ingest_edge.sentry.envelope import Envelope, read_envelope
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind, make_credential
@@ -295,6 +296,39 @@ async def test_costly_envelopes_are_read_in_a_thread(
     blanks = b"{}\n" + b"\n" * 300_000
     assert (await edge.request("POST", ENVELOPE, data=blanks, headers=auth(edge.key))).status == 200
     assert threads == [False, True, True, True]
+
+
+async def test_costly_envelopes_of_an_account_delay_no_other(
+    edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edge.sentry._slots = ConversionSlots(wait_seconds=0)
+    other = await edge.issue_key(account_id="acc_other")
+    started, held = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def block(body: bytes) -> Envelope:
+        if b"block" in body:
+            loop.call_soon_threadsafe(started.set)
+            assert held.wait(30)
+        return read_envelope(body)
+
+    monkeypatch.setattr(accept, "read_envelope", block)
+    large = ("session", "x" * 300_000)
+    try:
+        blocked = envelope(("session", "block" + "x" * 300_000), EVENT)
+        first = asyncio.create_task(edge.request("POST", ENVELOPE, data=blocked, headers=auth(edge.key)))
+        await started.wait()
+        assert edge.budgets.bytes == len(blocked)
+        refused = await send(edge, large)
+        assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+        # A small one needs no slot.
+        assert (await send(edge, EVENT)).status == 200
+        answer = await edge.request("POST", ENVELOPE, data=envelope(large), headers=auth(other))
+        assert answer.status == 200
+    finally:
+        held.set()
+    assert (await first).status == 200
+    assert edge.budgets.bytes == 0
 
 
 async def test_key_in_an_event_is_masked(edge: RunningEdge) -> None:
