@@ -138,9 +138,9 @@ class AcceptSentry:
         signals = [signal for signal in found if signal is not None]
         if missing := len(found) - len(signals):
             converted.dropped["check_in", "no_heartbeat"] += missing
-        # Invalid members take tokens too, and so does an envelope of which nothing is kept: they cost the edge as much as
-        # any other. The SDKs send each check-in alone; it takes none, like all signals of heartbeats. Further ones do:
-        # one envelope must not carry more free signals than a ping.
+        # Invalid members take tokens too, and so does an envelope of which nothing is kept: they cost the edge as much
+        # as any other. The SDKs send each check-in alone; it takes none, like all signals of heartbeats. Further ones
+        # do: one envelope must not carry more free signals than a ping.
         tokens = converted.members + max(0, len(check_ins) - 1) or (0 if signals else 1)
         headers = await self.intake.store_all(key, tokens, [*entries, *signals])
         self.intake.metrics.events_accepted += converted.count

@@ -14,7 +14,7 @@ from pipeline_contracts.errors import InvalidInput, PayloadTooLarge
 from pipeline_contracts.surrogates import replace_lone_surrogates
 
 MAX_ITEMS = 1000
-# SDKs add the context of the trace to the envelope's header. That of an item has its type, its length and a file's name.
+# The header of the envelope has the context of the trace. That of an item has its type, its length and a file's name.
 _HEADER_BYTES = 64 * 1024
 _ITEM_HEADER_BYTES = 4096
 _NOT_BLANK = re.compile(rb"\S")
