@@ -33,7 +33,7 @@ MAX_VALUES = 500_000
 # Most bytes of all records, for each byte that a body may have.
 _GROWTH = 2
 
-DropReason = Literal["not_kept", "invalid", "too_large", "no_heartbeat"]
+DropReason = Literal["not_kept", "invalid", "too_large", "too_many", "no_heartbeat"]
 
 _KEPT = frozenset({"event", "transaction", "span", "log", "check_in"})
 # Items that are known and not kept. Others are counted as `unknown`, so that no sender invents names without end.
