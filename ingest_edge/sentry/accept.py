@@ -5,7 +5,9 @@ Keys may be a part of the URL, so no path and no query may reach a log or a resp
 
 import asyncio
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from aiohttp import hdrs, web
 
@@ -14,6 +16,7 @@ from ingest_edge.intake import Intake, LogEntry, now_ms
 from ingest_edge.limits import Limits
 from ingest_edge.sentry.answers import accepted_response, preflight_response
 from ingest_edge.sentry.check_ins import make_signal
+from ingest_edge.sentry.conversion_slots import ConversionSlots
 from ingest_edge.sentry.convert import Converted, Record, convert_envelope
 from ingest_edge.sentry.dropped import DroppedItems
 from ingest_edge.sentry.dsn_key import find_key, find_key_in_envelope
@@ -21,7 +24,7 @@ from ingest_edge.sentry.envelope import Envelope, Item, read_envelope, read_head
 from pipeline_contracts import topics
 from pipeline_contracts.client_address import ClientAddresses, network_of
 from pipeline_contracts.credentials import CREDENTIAL_LENGTH, CredentialKind
-from pipeline_contracts.errors import InvalidCredential, MethodNotAllowed
+from pipeline_contracts.errors import InvalidCredential, InvalidInput, MethodNotAllowed, PayloadTooLarge
 from pipeline_contracts.identifiers import receipt_name
 from pipeline_contracts.otlp.records import OtlpMeta, encode_otlp_meta
 from pipeline_contracts.records import BatchMeta, encode_meta
@@ -32,8 +35,9 @@ PATHS = re.compile(r"/api/[0-9]{1,20}/(envelope|store)/?")
 """The number is that of the DSN. SDKs insist on digits; the key alone names the environment."""
 ALLOW = "POST, OPTIONS"
 
-# Size of an envelope up to which its conversion takes at most 15 ms.
+# Size of an envelope, and number of its commas and so of its values, up to which its conversion takes at most 20 ms.
 _INLINE_BYTES = 256 * 1024
+_INLINE_VALUES = 5_000
 # The SDKs send one in an envelope; each costs a look-up and a row.
 MAX_CHECK_INS = 10
 # Of a body without a key before it. Tunnels send what browsers send.
@@ -51,7 +55,7 @@ class AcceptSentry:
     dropped: DroppedItems
     addresses: ClientAddresses
     _anonymous_limits: Limits = field(init=False)
-    _conversions: asyncio.Semaphore = field(init=False, default_factory=lambda: asyncio.Semaphore(1))
+    _slots: ConversionSlots = field(init=False, default_factory=ConversionSlots)
 
     def __post_init__(self) -> None:
         limits = self.intake.limits
@@ -87,21 +91,36 @@ class AcceptSentry:
             if secret is None:
                 secret = find_key_in_envelope(read_header(body))
                 key = await self._authenticate(secret, received_ms)
-            if secret is not None:
-                # Applications that take the DSN as an argument send it with each event.
-                body = body.replace(secret.encode(), _MASKED_KEY)
-            envelope = read_envelope(body) if is_envelope else Envelope({}, [Item("event", {}, body)])
-            converted = await self._convert(envelope, len(body))
+            converted = Converted()
+            try:
+                read = partial(self._read, body, secret, converted, is_envelope=is_envelope)
+                if len(body) <= _INLINE_BYTES and body.count(b",") <= _INLINE_VALUES:
+                    read()
+                else:
+                    await self._read_in_thread(read, key)
+            except (InvalidInput, PayloadTooLarge):
+                # What is refused costs the edge as much as what is kept.
+                await self.intake.store_all(key, min(max(1, converted.members), key.limit.burst), ())
+                raise
+            lease.take(converted.record_bytes)
             return await self._store(key, converted, received_ms)
         finally:
             lease.release()
 
-    async def _convert(self, envelope: Envelope, size: int) -> Converted:
-        if size <= _INLINE_BYTES:
-            return convert_envelope(envelope, self.intake.limits)
-        # 60 ms a MiB: a thread keeps the event loop free. One at a time, because objects take more memory than a body.
-        async with self._conversions:
-            return await asyncio.to_thread(convert_envelope, envelope, self.intake.limits)
+    async def _read_in_thread(self, read: Callable[[], None], key: KeyEntry) -> None:
+        """Keep the event loop free for the second that the largest envelopes take. Raises what `read` raises, and
+        `Unavailable` if there are too many of them."""
+        # Items are copies of parts of the body. Only who holds a slot has them: what waits has the body, as leased.
+        async with self._slots.hold(key.account_id):
+            await asyncio.to_thread(read)
+
+    def _read(self, body: bytes, secret: str | None, converted: Converted, *, is_envelope: bool) -> None:
+        """Split and convert a body."""
+        if secret is not None:
+            # Applications that take the DSN as an argument send it with each event.
+            body = body.replace(secret.encode(), _MASKED_KEY)
+        envelope = read_envelope(body) if is_envelope else Envelope({}, [Item("event", body)])
+        convert_envelope(envelope, self.intake.limits, converted)
 
     async def _authenticate(self, secret: str | None, received_ms: int) -> KeyEntry:
         if secret is None:
@@ -119,10 +138,10 @@ class AcceptSentry:
         signals = [signal for signal in found if signal is not None]
         if missing := len(found) - len(signals):
             converted.dropped["check_in", "no_heartbeat"] += missing
-        # An envelope of which nothing is kept takes a token too: it costs the edge as much as any other. The SDKs send
-        # each check-in alone; it takes none, like all signals of heartbeats. Further ones do: one envelope must not
-        # carry more free signals than a ping.
-        tokens = converted.count + max(0, len(check_ins) - 1) or (0 if signals else 1)
+        # Invalid members take tokens too, and so does an envelope of which nothing is kept: they cost the edge as much
+        # as any other. The SDKs send each check-in alone; it takes none, like all signals of heartbeats. Further ones
+        # do: one envelope must not carry more free signals than a ping.
+        tokens = converted.members + max(0, len(check_ins) - 1) or (0 if signals else 1)
         headers = await self.intake.store_all(key, tokens, [*entries, *signals])
         self.intake.metrics.events_accepted += converted.count
         self.intake.metrics.signals_accepted += len(signals)

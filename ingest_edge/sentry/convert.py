@@ -20,16 +20,20 @@ from ingest_edge.sentry.envelope import Envelope, Item, read_json
 from ingest_edge.sentry.events import convert_event, id_of_event
 from ingest_edge.sentry.logs import convert_logs
 from ingest_edge.sentry.spans import convert_span, convert_transaction
-from ingest_edge.sentry.values import Source, as_dict, as_hex
+from ingest_edge.sentry.values import Source, as_dict, as_hex, as_list
 from pipeline_contracts import topics
 from pipeline_contracts.errors import InvalidInput, PayloadTooLarge
 
 ITEM_BYTES = 2 * 2**20
 """Largest item that is kept. Sentry's own limit of an event is 1 MiB."""
 MAX_RECORDS = 10_000
-"""Most spans and log records of one envelope."""
+"""Most events, spans and log records of one envelope, valid or not."""
+MAX_VALUES = 500_000
+"""Most values of JSON in the items of one envelope that are decoded, counted by their commas."""
+# Most bytes of all records, for each byte that a body may have.
+_GROWTH = 2
 
-DropReason = Literal["not_kept", "invalid", "too_large", "no_heartbeat", "too_many"]
+DropReason = Literal["not_kept", "invalid", "too_large", "too_many", "no_heartbeat"]
 
 _KEPT = frozenset({"event", "transaction", "span", "log", "check_in"})
 # Items that are known and not kept. Others are counted as `unknown`, so that no sender invents names without end.
@@ -64,6 +68,33 @@ class Converted:
     check_ins: list[CheckIn] = field(default_factory=list)
     dropped: Counter[tuple[str, DropReason]] = field(default_factory=Counter)
     """Items, spans and log records that are not kept, by type of item and reason."""
+    record_bytes: int = 0
+    """Bytes of all records."""
+    members: int = 0
+    """Events, spans and log records that were looked at, valid or not."""
+    values: int = 0
+    """Values that were decoded, counted by their commas."""
+
+    def count_members(self, members: int) -> None:
+        """Count members before they are converted. Raises `PayloadTooLarge` for too many."""
+        if self.members + members > MAX_RECORDS:
+            raise PayloadTooLarge(f"The envelope has more than {MAX_RECORDS} events, spans and log records.")
+        self.members += members
+
+    def count_values(self, payload: bytes) -> None:
+        """Count values before they are decoded. Raises `PayloadTooLarge` for too many."""
+        self.values += payload.count(b",")
+        if self.values > MAX_VALUES:
+            raise PayloadTooLarge(f"The envelope has more than {MAX_VALUES} values of JSON.")
+
+    def append(self, record: Record, limits: Limits) -> None:
+        """Append a record. Raises `PayloadTooLarge` if all records together are too large."""
+        self.record_bytes += len(record.body)
+        if self.record_bytes > _GROWTH * limits.decompressed_bytes:
+            raise PayloadTooLarge(
+                f"The envelope would become records of more than {_GROWTH * limits.decompressed_bytes} bytes."
+            )
+        self.records.append(record)
 
     @property
     def count(self) -> int:
@@ -71,19 +102,23 @@ class Converted:
         return sum(record.count for record in self.records)
 
 
-def convert_envelope(envelope: Envelope, limits: Limits) -> Converted:
+def convert_envelope(envelope: Envelope, limits: Limits, result: Converted | None = None) -> Converted:
     """Return the records of an envelope.
 
+    `result` is an empty one, whose `members` tell the cost if this raises.
+
     Raises `InvalidInput` and `PayloadTooLarge` if nothing can be kept because of a broken or a large item, and
-    `PayloadTooLarge` for too many spans and log records.
+    `PayloadTooLarge` for too many members, too many values or too large records.
     """
-    result = Converted(as_hex(envelope.header.get("event_id"), 32))
+    result = Converted() if result is None else result
+    result.event_id = as_hex(envelope.header.get("event_id"), 32)
     spans, logs = _spans(), _logs()
     sdk = as_dict(envelope.header.get("sdk"))
     for item in envelope.items:
         content = _read_kept(item, result)
         if content is None:
             continue
+        result.count_members(_count_members(item, content))
         match item.type:
             case "span":
                 spans.add(convert_span(content, sdk), item, result, limits)
@@ -97,8 +132,6 @@ def convert_envelope(envelope: Envelope, limits: Limits) -> Converted:
                 _add_transaction(item, content, envelope, limits, result)
     spans.append_to(result, f"sentry:spans:{spans.digest}", limits)
     logs.append_to(result, f"sentry:logs:{logs.digest}", limits)
-    if result.count > MAX_RECORDS:
-        raise PayloadTooLarge(f"The envelope has more than {MAX_RECORDS} spans and log records.")
     if not result.records and not result.check_ins:
         _refuse_broken(result.dropped)
     return result
@@ -111,6 +144,7 @@ def _read_kept(item: Item, result: Converted) -> dict[str, Any] | None:
     elif len(item.payload) > ITEM_BYTES:
         result.dropped[item.type, "too_large"] += 1
     else:
+        result.count_values(item.payload)
         try:
             content = read_json(item.payload)
         except (ValueError, RecursionError):
@@ -119,6 +153,20 @@ def _read_kept(item: Item, result: Converted) -> dict[str, Any] | None:
             return content
         result.dropped[item.type, "invalid"] += 1
     return None
+
+
+def _count_members(item: Item, content: dict[str, Any]) -> int:
+    """Return the number of events, spans and log records of an item, valid or not."""
+    match item.type:
+        case "check_in":
+            return 0
+        case "span" | "log":
+            items = content.get("items")
+            return len(items) if isinstance(items, list) else 1
+        case "event" if content.get("type") != "transaction":
+            return 1
+        case _:
+            return 1 + len(as_list(content.get("spans")))
 
 
 def _refuse_broken(dropped: Mapping[tuple[str, DropReason], int]) -> None:
@@ -188,7 +236,7 @@ class _Signal:
         # Each span and each link has a trace ID.
         links = body.count(b'"traceId"') * EVENT_BYTES
         check_expansion(JSON, body, self._count, lambda: shared, lambda: links, limits.expanded_bytes)
-        result.records.append(Record(self._topic, identity, self._count, body))
+        result.append(Record(self._topic, identity, self._count, body), limits)
 
 
 def _spans() -> _Signal:
@@ -212,8 +260,11 @@ def _add_event(
     event_id = id_of_event(content, envelope.header, item.payload)
     identity = f"sentry:event:{event_id}"
     body = convert_event(content, event_id, identity, limits.event_bytes)
+    if len(body) > limits.event_bytes:
+        result.dropped[item.type, "too_large"] += 1
+        return
     result.event_id = result.event_id or event_id
-    result.records.append(Record(topics.TELEMETRY, identity, 1, body))
+    result.append(Record(topics.TELEMETRY, identity, 1, body), limits)
 
 
 def _add_transaction(

@@ -5,6 +5,7 @@ has a line of JSON as its header, and a payload: `length` bytes, or up to the ne
 between items are ignored, as Sentry's own parser does.
 """
 
+import re
 from typing import Any, NamedTuple
 
 import orjson
@@ -13,14 +14,16 @@ from pipeline_contracts.errors import InvalidInput, PayloadTooLarge
 from pipeline_contracts.surrogates import replace_lone_surrogates
 
 MAX_ITEMS = 1000
+# The header of the envelope has the context of the trace. That of an item has its type, its length and a file's name.
 _HEADER_BYTES = 64 * 1024
+_ITEM_HEADER_BYTES = 4096
+_NOT_BLANK = re.compile(rb"\S")
 
 
 class Item(NamedTuple):
     """One item, undecoded."""
 
     type: str
-    header: dict[str, Any]
     payload: bytes
 
 
@@ -33,7 +36,7 @@ class Envelope(NamedTuple):
 
 def read_header(body: bytes) -> dict[str, Any]:
     """Return the header of the envelope alone. Raises `InvalidInput`."""
-    return _read_header(_line(body, 0), "the envelope")
+    return _read_header(_line(body, 0, _HEADER_BYTES, "the envelope"), "the envelope")
 
 
 def read_envelope(body: bytes) -> Envelope:
@@ -41,25 +44,26 @@ def read_envelope(body: bytes) -> Envelope:
 
     Raises `InvalidInput` for a broken header or a truncated payload, and `PayloadTooLarge` for too many items.
     """
-    line = _line(body, 0)
+    line = _line(body, 0, _HEADER_BYTES, "the envelope")
     header = _read_header(line, "the envelope")
     position = len(line) + 1
     items: list[Item] = []
     while True:
-        position = _skip_empty_lines(body, position)
-        if position >= len(body):
+        found = _NOT_BLANK.search(body, position)
+        if found is None:
             return Envelope(header, items)
+        position = found.start()
         if len(items) >= MAX_ITEMS:
             raise PayloadTooLarge(f"The envelope has more than {MAX_ITEMS} items.")
         name = f"item {len(items) + 1}"
-        line = _line(body, position)
+        line = _line(body, position, _ITEM_HEADER_BYTES, name)
         item_header = _read_header(line, name)
         item_type = item_header.get("type")
         if not isinstance(item_type, str):
             raise InvalidInput(f"Envelope: the header of {name} has no `type`.")
         begin = position + len(line) + 1
         end = _find_end(body, begin, item_header.get("length"), name)
-        items.append(Item(item_type, item_header, body[begin:end]))
+        items.append(Item(item_type, body[begin:end]))
         position = end + 1
 
 
@@ -74,12 +78,12 @@ def read_json(data: bytes) -> Any:
     return orjson.loads(repaired)
 
 
-def _line(body: bytes, begin: int) -> bytes:
-    end = body.find(b"\n", begin, begin + _HEADER_BYTES + 1)
+def _line(body: bytes, begin: int, limit: int, name: str) -> bytes:
+    end = body.find(b"\n", begin, begin + limit + 1)
     if end < 0:
         end = len(body)
-        if end - begin > _HEADER_BYTES:
-            raise InvalidInput(f"Envelope: a header is longer than {_HEADER_BYTES} bytes.")
+        if end - begin > limit:
+            raise InvalidInput(f"Envelope: the header of {name} is longer than {limit} bytes.")
     return body[begin:end]
 
 
@@ -91,12 +95,6 @@ def _read_header(line: bytes, name: str) -> dict[str, Any]:
     if not isinstance(header, dict):
         raise InvalidInput(f"Envelope: the header of {name} is not a JSON object.")
     return header
-
-
-def _skip_empty_lines(body: bytes, position: int) -> int:
-    while body[position : position + 1].isspace():
-        position += 1
-    return position
 
 
 def _find_end(body: bytes, begin: int, length: Any, name: str) -> int:

@@ -34,6 +34,8 @@ _LEVELS = {
 _PAYLOAD = ("user", "request", "contexts", "extra", "breadcrumbs", "exception", "threads", "sdk", "modules")
 _STACK = 64 * 1024
 _MESSAGE = 8 * 1024
+_FINGERPRINT = 4096
+_FINGERPRINT_PART = 500
 _MAX_TAGS = 100
 _MAX_KEY = 200
 # Room for the names and the quotes of the event besides its texts.
@@ -72,8 +74,9 @@ def user_of_event(event: dict[str, Any]) -> str:
 
 
 def convert_event(event: dict[str, Any], event_id: str, batch_id: str, max_bytes: int) -> bytes:
-    """Return the body of the batch. Its event has at most about `max_bytes`: parts of the payload that do not fit are
-    left out, and named in the attribute `sentry.left_out`."""
+    """Return the body of the batch, which should have at most `max_bytes`: the stack trace is cut, and parts of the
+    payload that do not fit are left out, and named in the attribute `sentry.left_out`. It has more if the other texts
+    alone do not fit."""
     platform = as_text(event.get("platform")) or "other"
     source = source_of_event(event)
     exceptions = [each for each in as_list(event.get("exception")) if isinstance(each, dict)]
@@ -103,6 +106,9 @@ def convert_event(event: dict[str, Any], event_id: str, batch_id: str, max_bytes
         "attributes": attributes,
     }
     room = max_bytes - len(orjson.dumps(converted)) - _EVENT_ROOM
+    if room < 0 and (details := converted["details"]):
+        # Characters of several bytes: each one that is cut frees one byte at least.
+        converted["details"] = _cut_middle(details, max(0, len(details) + room)) or None
     payload, left_out = _payload(event, room)
     if left_out:
         attributes["sentry.left_out"] = ", ".join(left_out)
@@ -155,12 +161,14 @@ def _fingerprint(event: dict[str, Any], raised: dict[str, Any], exceptions: list
     """
     parts = event.get("fingerprint")
     if isinstance(parts, list) and parts:
-        texts = [as_text(part, 500) for part in parts[:20]]
+        texts = [as_text(part, _FINGERPRINT_PART) for part in parts[:20]]
         if not all(_DEFAULT_FINGERPRINT.fullmatch(text) for text in texts):
             frames = frames_of(raised)
             innermost = as_text(frames[-1].get("function")) if frames else ""
             default = f"{as_text(raised.get('type')) or _template(event)}:{innermost}"
-            return "\n".join(_DEFAULT_FINGERPRINT.sub(lambda _: default, text) for text in texts)
+            # Cut again: a part may name the default 45 times.
+            filled = [_DEFAULT_FINGERPRINT.sub(lambda _: default, text)[:_FINGERPRINT_PART] for text in texts]
+            return "\n".join(filled)[:_FINGERPRINT]
     return "" if exceptions else _template(event)
 
 
@@ -191,4 +199,4 @@ def _payload(event: dict[str, Any], room: int) -> tuple[dict[str, Any], list[str
 
 def _cut_middle(text: str, limit: int) -> str:
     half = limit // 2
-    return text if len(text) <= limit else f"{text[:half]}\n…\n{text[-half:]}"
+    return text if len(text) <= limit else f"{text[:half]}\n…\n{text[len(text) - half :]}"

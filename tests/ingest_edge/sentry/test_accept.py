@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import logging
+import threading
 import zlib
 from typing import Any
 
@@ -11,6 +12,9 @@ import brotli
 import msgspec
 import pytest
 
+from ingest_edge.sentry import accept
+from ingest_edge.sentry.conversion_slots import ConversionSlots
+from ingest_edge.sentry.envelope import Envelope, read_envelope
 from pipeline_contracts import topics
 from pipeline_contracts.credentials import CredentialKind, make_credential
 from pipeline_contracts.errors import StorageUnavailable
@@ -182,6 +186,24 @@ async def test_rate_is_that_of_the_account(start_edge: StartEdge) -> None:
     assert (await send(edge, ("log", {"items": LOGS[1]["items"] * 2}))).status == 413
 
 
+async def test_refused_envelopes_take_tokens(start_edge: StartEdge) -> None:
+    """The bucket never fills again. A refusal takes what was looked at; one that is cheap takes one token."""
+    edge = await start_edge(rate=RateLimit(0.5, 10), clock=lambda: 0.0)
+    invalid = ("log", {"items": [0, 0, 0]})
+    for number, (items, status) in enumerate(
+        [
+            ([invalid], 400),  # 7 remain
+            ([("log", "nothing")], 400),  # 6
+            ([invalid, EVENT], 200),  # 2
+            ([("log", {"items": [0] * 10_001})], 413),  # 1
+            ([invalid], 429),
+            ([EVENT], 200),  # 0
+            ([("log", "nothing")], 429),
+        ]
+    ):
+        assert (await send(edge, *items)).status == status, number
+
+
 async def test_nothing_is_acknowledged_before_it_is_durable(
     edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,6 +275,62 @@ async def test_large_envelopes_are_converted_too(edge: RunningEdge) -> None:
     assert (await send(edge, ("event", "[" * 300_000))).status == 400
 
 
+async def test_costly_envelopes_are_read_in_a_thread(
+    edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many bytes or many values, also of what is refused; the others take a hop less."""
+    threads: list[bool] = []
+
+    def watch(body: bytes) -> Envelope:
+        threads.append(threading.get_ident() != event_loop)
+        return read_envelope(body)
+
+    event_loop = threading.get_ident()
+    monkeypatch.setattr(accept, "read_envelope", watch)
+    for items, status in [
+        ([EVENT], 200),
+        ([("log", {"items": [0] * 5_002})], 400),
+        ([("session", "x" * 300_000), EVENT], 200),
+    ]:
+        assert (await send(edge, *items)).status == status
+    blanks = b"{}\n" + b"\n" * 300_000
+    assert (await edge.request("POST", ENVELOPE, data=blanks, headers=auth(edge.key))).status == 200
+    assert threads == [False, True, True, True]
+
+
+async def test_costly_envelopes_of_an_account_delay_no_other(
+    edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edge.sentry._slots = ConversionSlots(wait_seconds=0)
+    other = await edge.issue_key(account_id="acc_other")
+    started, held = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def block(body: bytes) -> Envelope:
+        if b"block" in body:
+            loop.call_soon_threadsafe(started.set)
+            assert held.wait(30)
+        return read_envelope(body)
+
+    monkeypatch.setattr(accept, "read_envelope", block)
+    large = ("session", "x" * 300_000)
+    try:
+        blocked = envelope(("session", "block" + "x" * 300_000), EVENT)
+        first = asyncio.create_task(edge.request("POST", ENVELOPE, data=blocked, headers=auth(edge.key)))
+        await started.wait()
+        assert edge.budgets.bytes == len(blocked)
+        refused = await send(edge, large)
+        assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+        # A small one needs no slot.
+        assert (await send(edge, EVENT)).status == 200
+        answer = await edge.request("POST", ENVELOPE, data=envelope(large), headers=auth(other))
+        assert answer.status == 200
+    finally:
+        held.set()
+    assert (await first).status == 200
+    assert edge.budgets.bytes == 0
+
+
 async def test_key_in_an_event_is_masked(edge: RunningEdge) -> None:
     """Applications that take the DSN as an argument send it with each event."""
     event = {
@@ -263,3 +341,16 @@ async def test_key_in_an_event_is_masked(edge: RunningEdge) -> None:
     assert (await send(edge, ("event", event))).status == 200
     [record] = await edge.appended()
     assert edge.key.encode() not in record.value and b"phr_ing_*****" in record.value
+
+
+async def test_records_count_as_data_in_flight(edge: RunningEdge, monkeypatch: pytest.MonkeyPatch) -> None:
+    append, held = edge.log.append, []
+
+    def watch(topic: str, key: bytes, meta: bytes, body: bytes) -> "asyncio.Future[None]":
+        held.append(edge.budgets.bytes - len(body))
+        return append(topic, key, meta, body)
+
+    monkeypatch.setattr(edge.log, "append", watch)
+    assert (await send(edge, EVENT)).status == 200
+    assert held == [len(envelope(EVENT))]
+    assert edge.budgets.bytes == 0

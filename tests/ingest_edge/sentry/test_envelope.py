@@ -1,5 +1,7 @@
 """Envelopes are split into their items; broken ones are refused with the reason."""
 
+from typing import Any
+
 import pytest
 
 from ingest_edge.sentry.envelope import MAX_ITEMS, read_envelope, read_json
@@ -43,7 +45,11 @@ REFUSED: list[tuple[str, bytes, str]] = [
         b'{"a":' + b"[" * 30_000 + b"]" * 30_000 + b"}\n",
         "the header of the envelope is not valid JSON",
     ),
-    ("long header", b'{"a":"' + b"x" * 70_000 + b'"}\n', "a header is longer than 65536 bytes"),
+    (
+        "long header",
+        b'{"a":"' + b"x" * 70_000 + b'"}\n',
+        "the header of the envelope is longer than 65536 bytes",
+    ),
     ("broken item header", b'{}\n{"type":', "the header of item 1 is not valid JSON"),
     ("item without type", b'{}\n{"length":2}\n{}\n', "the header of item 1 has no `type`"),
     ("number as type", b'{}\n{"type":7}\n{}\n', "the header of item 1 has no `type`"),
@@ -77,6 +83,11 @@ REFUSED: list[tuple[str, bytes, str]] = [
         b'{}\n{"type":"a","length":99999999999999999999}\n{}\n',
         "the `length` of item 1 is not a number",
     ),
+    (
+        "long item header",
+        b'{}\n{"type":"a","x":"' + b"x" * 4080 + b'"}\n',
+        "the header of item 1 is longer than 4096 bytes",
+    ),
     ("second item", b'{}\n{"type":"a"}\n1\nnope\n', "the header of item 2 is not valid JSON"),
 ]
 
@@ -92,6 +103,27 @@ def test_broken_envelopes_are_refused() -> None:
         with pytest.raises(InvalidInput) as raised:
             read_envelope(body)
         assert reason in raised.value.detail, name
+
+
+class _CountedBytes(bytes):
+    """Bytes that count how often they are sliced."""
+
+    slices = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        self.slices += 1
+        return super().__getitem__(index)
+
+
+def test_empty_lines_take_no_step_each() -> None:
+    few, many = (_CountedBytes(b'{}\n{"type":"a"}\n1\n' + b"\r\n" * lines) for lines in (1, 10_000))
+    assert read_envelope(few) == read_envelope(many)
+    assert few.slices == many.slices < 20
+
+
+def test_of_headers_only_the_type_is_kept() -> None:
+    [item] = read_envelope(b'{}\n{"type":"a","x":"' + b"x" * 4070 + b'"}\n1').items
+    assert item == ("a", b"1")
 
 
 def test_number_of_items_is_limited() -> None:
