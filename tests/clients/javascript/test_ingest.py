@@ -235,7 +235,10 @@ def test_the_end_of_a_process_loses_nothing(
     name: str, source: str, status: int, expected: list[str], platform: PlatformProcess, app: Path
 ) -> None:
     """The process ends as it would without the client: by itself, with its status, or by the signal."""
-    head = f"import {{ close, init, log }} from 'pharos-client'; init({{ service: 'js-{name}', captureUncaught: true }})\n"
+    head = f"""
+        import {{ close, init, log }} from 'pharos-client'
+        init({{ service: 'js-{name}', captureUncaught: true }})
+    """
     (app / "app.mjs").write_text(head + source)
     done = run_node(app, "app.mjs", **variables(platform))
     assert done.returncode == status, done.stderr
