@@ -131,7 +131,7 @@ export function watchWorker(worker: WorkerLike, options: WorkerOptions = {}): Wa
   const sender = new ReportSender(worker.name, options, 'workers', 1)
   let workerId = options.workerId === undefined ? undefined : toUuid(`worker:${options.workerId}`, options.workerId)
   let slot: Slot | undefined
-  const active = new Map<string, string>()
+  const active = new Map<JobLike, string>()
   let sequence = 0
   let status: 'running' | 'stopped' = 'running'
   let gap: ReturnType<typeof setTimeout> | undefined
@@ -165,12 +165,11 @@ export function watchWorker(worker: WorkerLike, options: WorkerOptions = {}): Wa
   }
 
   const begin = (job: JobLike): void => {
-    active.set(String(job.id), toUuid(`job:${worker.name}:${job.id}:${job.timestamp}`))
+    active.set(job, toUuid(`job:${worker.name}:${job.id}:${job.timestamp}`))
     change()
   }
-  const end = (job: JobLike | undefined): void => {
-    // A stalled job fails without its data.
-    if (job !== undefined && active.delete(String(job.id))) change()
+  const end = (job: JobLike): void => {
+    if (active.delete(job)) change()
   }
   const stop = (): void => {
     status = 'stopped'
@@ -187,21 +186,59 @@ export function watchWorker(worker: WorkerLike, options: WorkerOptions = {}): Wa
 
   let alive: ReturnType<typeof setInterval> | undefined
   let identified: Promise<void> | undefined
-  const listeners = { active: begin, completed: end, failed: end, closed: stop }
+  let forget: (() => void) | undefined
   if (sender.isEnabled) {
-    for (const [event, listener] of Object.entries(listeners)) worker.on(event as never, listener as never)
+    forget = observeJobs(worker, begin, end)
+    worker.on('closed' as never, stop)
     identified = identify()
     alive = setInterval(report, ALIVE_MS)
     unref(alive)
   }
   return {
     close: async (timeoutMs = 5000) => {
-      for (const [event, listener] of Object.entries(listeners)) worker.off(event as never, listener as never)
+      forget?.()
+      worker.off('closed' as never, stop)
       await identified
       if (status !== 'stopped') stop()
       await sender.close(timeoutMs)
       slot?.release()
     },
+  }
+}
+
+type Process = (job: JobLike, ...rest: unknown[]) => Promise<unknown>
+
+/**
+ * Call `begin` and `end` for each job that a worker processes. Return a function that ends this. BullMQ emits nothing when
+ * a job ends whose lock was lost, or that is put off: its method that processes a job is what tells all ends.
+ */
+function observeJobs(worker: WorkerLike, begin: (job: JobLike) => void, end: (job: JobLike) => void): () => void {
+  const inner = worker as { processJob?: Process }
+  const original = inner.processJob
+  if (original === undefined) return observeEvents(worker, begin, end)
+  const observed: Process = async (job, ...rest) => {
+    begin(job)
+    try {
+      return await original.call(worker, job, ...rest)
+    } finally {
+      end(job)
+    }
+  }
+  inner.processJob = observed
+  return () => {
+    // Another library may have replaced the method meanwhile, and calls this one.
+    if (inner.processJob === observed) inner.processJob = original
+  }
+}
+
+/** The same for a version of BullMQ without that method. */
+function observeEvents(worker: WorkerLike, begin: (job: JobLike) => void, end: (job: JobLike) => void): () => void {
+  // A stalled job fails without its data.
+  const endKnown = (job: JobLike | undefined): void => void (job !== undefined && end(job))
+  const listeners = Object.entries({ active: begin, completed: endKnown, failed: endKnown })
+  for (const [event, listener] of listeners) worker.on(event as never, listener as never)
+  return () => {
+    for (const [event, listener] of listeners) worker.off(event as never, listener as never)
   }
 }
 

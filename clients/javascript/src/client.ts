@@ -30,7 +30,7 @@ export class Client {
   private readonly cleanups: (() => void)[] = []
   private readonly warned = new Set<string>()
   private timer: ReturnType<typeof setTimeout> | undefined
-  private isClosed = false
+  private closing: Promise<boolean> | undefined
   private wasFull = false
 
   constructor(private readonly options: ClientOptions = {}) {
@@ -72,15 +72,12 @@ export class Client {
     return this.enabled ? this.sender.flush(timeoutMs) : true
   }
 
-  /** Send what waits, then end the client: later events are counted as unsent. Return whether all was sent. */
-  async close(timeoutMs: number = 10_000): Promise<boolean> {
-    if (this.isClosed) return true
-    this.isClosed = true
-    clearTimeout(this.timer)
-    for (const cleanup of this.cleanups.splice(0)) cleanup()
-    const isDone = await this.flush(timeoutMs)
-    this.sender.end()
-    return isDone
+  /**
+   * Send what waits, then end the client: later events are counted as unsent. Return whether all was sent. Another call
+   * waits for the first one, within the time of that one, and returns the same.
+   */
+  close(timeoutMs: number = 10_000): Promise<boolean> {
+    return (this.closing ??= this.end(timeoutMs))
   }
 
   /** Events since the start, and how many wait. */
@@ -88,7 +85,7 @@ export class Client {
     return { ...this.sender.counts, waiting: this.sender.waiting }
   }
 
-  /** Call a function when the client is closed. */
+  /** Call a function when the client has ended. */
   onClose(cleanup: () => void): void {
     this.cleanups.push(cleanup)
   }
@@ -96,6 +93,15 @@ export class Client {
   /** Return what waits, for a last attempt at the end of the process. */
   unsentBatches(): Batch[] {
     return this.sender.snapshot()
+  }
+
+  private async end(timeoutMs: number): Promise<boolean> {
+    clearTimeout(this.timer)
+    const isDone = await this.flush(timeoutMs)
+    this.sender.end()
+    // Not earlier: if the process ends during the flush, they send what is left.
+    for (const cleanup of this.cleanups.splice(0)) cleanup()
+    return isDone
   }
 
   private addLog(severity: Severity, message: string, attributes?: Attributes): void {
@@ -127,7 +133,7 @@ export class Client {
 
   private add(event: TelemetryEvent): void {
     const { counts } = this.sender
-    if (this.isClosed) {
+    if (this.closing !== undefined) {
       counts.unsent += 1
       return
     }

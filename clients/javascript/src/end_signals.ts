@@ -8,6 +8,7 @@ type Task = () => Promise<unknown>
 interface Shared {
   tasks: Set<Task>
   handler?: (signal: NodeJS.Signals) => void
+  noteRemoval?: (event: string | symbol) => void
 }
 
 // The package may be loaded both as ESM and as CommonJS.
@@ -20,18 +21,30 @@ const shared: Shared = ((globalThis as { [KEY]?: Shared })[KEY] ??= { tasks: new
  */
 export function beforeEnd(task: Task): () => void {
   shared.tasks.add(task)
-  if (shared.handler === undefined) {
-    const handler = (shared.handler = (signal) => void end(signal))
-    for (const signal of SIGNALS) process.on(signal, handler)
-  }
+  if (shared.handler === undefined) addHandler()
   return () => {
     shared.tasks.delete(task)
     if (shared.tasks.size === 0) removeHandler()
   }
 }
 
-async function end(signal: NodeJS.Signals): Promise<void> {
-  const isAlone = process.listenerCount(signal) === 1
+function addHandler(): void {
+  // A handler of `process.once` is gone when the next handler of the same signal runs. Handlers of one signal run without
+  // a pause between them, so that what was removed since the last pause may have handled it.
+  const removed = new Set<string | symbol>()
+  const noteRemoval = (shared.noteRemoval = (event) => {
+    removed.add(event)
+    queueMicrotask(() => removed.delete(event))
+  })
+  const handler = (shared.handler = (signal) => {
+    const isAlone = process.listenerCount(signal) === 1 && !removed.has(signal)
+    void end(signal, isAlone)
+  })
+  process.on('removeListener', noteRemoval)
+  for (const signal of SIGNALS) process.on(signal, handler)
+}
+
+async function end(signal: NodeJS.Signals, isAlone: boolean): Promise<void> {
   await Promise.allSettled([...shared.tasks].map((task) => task()))
   if (!isAlone) return
   removeHandler()
@@ -39,7 +52,10 @@ async function end(signal: NodeJS.Signals): Promise<void> {
 }
 
 function removeHandler(): void {
-  if (shared.handler === undefined) return
-  for (const signal of SIGNALS) process.off(signal, shared.handler)
+  const { handler, noteRemoval } = shared
+  if (handler === undefined || noteRemoval === undefined) return
+  process.off('removeListener', noteRemoval)
+  for (const signal of SIGNALS) process.off(signal, handler)
   delete shared.handler
+  delete shared.noteRemoval
 }

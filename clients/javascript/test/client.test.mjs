@@ -196,3 +196,32 @@ test('console output is captured on request, printed as before, and restored', a
     console.error = before
   }
 })
+
+test('a second close waits for the first one and answers the same', async () => {
+  for (const [answer, expected] of [[{ status: 202 }, true], [undefined, false]]) {
+    let requests = 0
+    let reply
+    const fetch = (_, { signal }) =>
+      new Promise((resolve, reject) => {
+        requests += 1
+        reply = () => resolve(new Response('', answer))
+        signal.addEventListener('abort', () => reject(new Error('aborted')))
+      })
+    const client = new Client({ ...KEY, fetch, onError: () => {} })
+    let cleanups = 0
+    client.onClose(() => (cleanups += 1))
+    client.log.info('a')
+    const first = client.close(answer === undefined ? 10 : 60_000)
+    let isDone = false
+    const second = client.close()
+    void second.then(() => (isDone = true))
+    while (reply === undefined) await new Promise((resolve) => setImmediate(resolve))
+    // What sends the rest at the end of the process stays until all is sent.
+    if (answer !== undefined) {
+      assert.deepEqual([isDone, cleanups], [false, 0])
+      reply()
+    }
+    assert.deepEqual(await Promise.all([first, second, client.close()]), [expected, expected, expected])
+    assert.deepEqual([requests, cleanups], [1, 1])
+  }
+})

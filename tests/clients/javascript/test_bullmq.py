@@ -152,6 +152,45 @@ def test_a_worker_is_busy_and_idle_and_stops(app: Path, figures: Figures) -> Non
         wait_until(lambda: figures.statuses() == ["stopped"])
 
 
+def test_a_worker_ends_jobs_that_neither_complete_nor_fail(app: Path, figures: Figures) -> None:
+    """BullMQ emits no event of the worker when it has lost the lock of a job, or when the job is put off."""
+    source = """
+        import { EventEmitter, once } from 'node:events'
+        import { DelayedError } from 'bullmq'
+        import { Redis } from 'ioredis'
+        const steps = new EventEmitter()
+        process.stdin.on('data', (data) => steps.emit(String(data).trim()))
+        const redis = new Redis(process.env.REDIS_URL)
+        const queue = new Queue(name, { connection })
+        const worker = new Worker(name, async (job, token) => {
+          await once(steps, 'end')
+          if (job.name === 'lost') return redis.del(queue.toKey(`${job.id}:lock`))
+          await job.moveToDelayed(Date.now() + 3_600_000, token)
+          throw new DelayedError()
+        // The worker itself would take the lost job up again.
+        }, { connection, skipStalledCheck: true })
+        worker.on('error', (error) => console.log(error.message))
+        worker.on('completed', () => console.log('completed')).on('failed', () => console.log('failed'))
+        watchWorker(worker)
+        await worker.waitUntilReady()
+        await queue.add('lost', {})
+        await once(steps, 'next')
+        await queue.add('delayed', {})
+    """
+    with running(app, "worker.mjs", source, figures) as process:
+        assert process.stdin is not None and process.stdout is not None
+        for _job in ("lost", "delayed"):
+            wait_until(lambda: figures.statuses() == ["busy"])
+            process.stdin.write("end\n")
+            process.stdin.flush()
+            wait_until(lambda: figures.statuses() == ["idle"])
+            process.stdin.write("next\n")
+            process.stdin.flush()
+        process.kill()
+        printed = process.stdout.read().splitlines()
+    assert printed and all(line.startswith("Missing lock") for line in printed)
+
+
 def test_a_killed_worker_shows_as_lost_until_it_starts_again(app: Path, figures: Figures) -> None:
     """The restarted worker gets the same ID: its numbers continue above those of the killed process."""
     with running(app, "worker.mjs", _WORKER, figures) as process:

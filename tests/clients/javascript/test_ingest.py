@@ -213,6 +213,7 @@ def test_an_outage_loses_and_doubles_nothing(client: JavascriptClient, tmp_path:
     [
         ("natural", "log.info('last words')", 0, ["last words"]),
         ("exit", "log.info('last words'); process.exit(3)", 3, ["last words"]),
+        ("exit-in-close", "log.info('last words'); void close(); process.exit(3)", 3, ["last words"]),
         ("uncaught", "log.info('last words'); throw new TypeError('boom')", 1, ["last words", "boom"]),
         ("rejection", "Promise.reject(new TypeError('boom'))", 1, ["boom"]),
         (
@@ -234,7 +235,10 @@ def test_the_end_of_a_process_loses_nothing(
     name: str, source: str, status: int, expected: list[str], platform: PlatformProcess, app: Path
 ) -> None:
     """The process ends as it would without the client: by itself, with its status, or by the signal."""
-    head = f"import {{ init, log }} from 'pharos-client'; init({{ service: 'js-{name}', captureUncaught: true }})\n"
+    head = f"""
+        import {{ close, init, log }} from 'pharos-client'
+        init({{ service: 'js-{name}', captureUncaught: true }})
+    """
     (app / "app.mjs").write_text(head + source)
     done = run_node(app, "app.mjs", **variables(platform))
     assert done.returncode == status, done.stderr
