@@ -109,11 +109,11 @@ async def ensure_application_key(
 
 
 async def _find_sealed_key(session: AsyncSession, environment_id: str, now: datetime) -> int | None:
+    # Account scope: the deployer holds the lease of this environment.
     query = (
         select(func.max(IngestKey.id))
         .join(Environment, Environment.id == IngestKey.environment_id)
         .where(
-            # Account scope: the deployer holds the lease of this environment.
             Environment.public_id == environment_id,
             IngestKey.sealed.is_not(None),
             IngestKey.revoked_at.is_(None),

@@ -90,7 +90,7 @@ def test_every_block_of_the_guide_works(on_socket: PlatformProcess, pharos: RunC
         command = f"pharos heartbeat {verb} backup"
         wait = f"until {command} | grep -q {shlex.quote(text)}; do sleep 0.1; done\n{command}"
         shells[1] = shells[1].replace(command, wait)
-    output = _run(folder, "\n".join([*shells, 'echo "$BASE/ping/$KEY" > ping']))
+    output = _run(folder, "\n".join([*shells, 'echo "$BASE/ping/$PING_KEY" > ping']))
     assert output.startswith("Created") and "half of the tables are dumped" in output
     assert "12 tables, 3 GB" in output and "3 files" in output
 

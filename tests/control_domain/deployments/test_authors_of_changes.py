@@ -35,7 +35,7 @@ async def test_who_set_the_workflow(managed: ManagedProject) -> None:
 @pytest.mark.parametrize("author", ["maintainer", None])
 async def test_who_set_variables_or_a_workflow_last(managed: ManagedProject, author: str | None) -> None:
     number = await _wait(managed)
-    reason = "Maintainer has changed the" if author else "It is not known who changed the"
+    reason = "Maintainer has changed the" if author else "Pharos does not know who changed the"
     await managed.set_workflow(WORKFLOW, by=author)
     with pytest.raises(SecondPersonRequired, match=f"{reason} workflow since deployment {number}"):
         await _approve(managed, number)
