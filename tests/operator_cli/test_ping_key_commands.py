@@ -89,7 +89,7 @@ def test_every_block_of_the_guide_works(on_socket: PlatformProcess, pharos: RunC
     for verb, text in (("log", "half of the tables"), ("output", "12 tables")):
         command = f"pharos heartbeat {verb} backup"
         wait = f"until {command} | grep -q {shlex.quote(text)}; do sleep 0.1; done\n{command}"
-        shells[1] = shells[1].replace(command, wait)
+        shells = [block.replace(command, wait) for block in shells]
     output = _run(folder, "\n".join([*shells, 'echo "$BASE/ping/$PING_KEY" > ping']))
     assert output.startswith("Created") and "half of the tables are dumped" in output
     assert "12 tables, 3 GB" in output and "3 files" in output
