@@ -92,7 +92,7 @@ def test_every_block_of_the_guide_works(on_socket: PlatformProcess, pharos: RunC
         shells = [block.replace(command, wait) for block in shells]
     output = _run(folder, "\n".join([*shells, 'echo "$BASE/ping/$PING_KEY" > ping']))
     assert output.startswith("Created") and "half of the tables are dumped" in output
-    assert "12 tables, 3 GB" in output and "3 files" in output
+    assert "12 tables, 3 GB" in output and "saved 12 tables" in output
 
     url = (folder / "ping").read_text().strip()
     (crontab,) = _blocks("crontab")
