@@ -11,11 +11,17 @@ from typing import Any, get_args
 
 from pipeline_contracts.settings import PREFIX, BadSettings, Settings
 
-# Variables of the test suite, of commands (`pharos run`, the API client) and of deployed applications: a server may run
-# in the same environment.
+# Variables of the test suite, of commands (`pharos run`, the API client), of client libraries and of deployed
+# applications: a server may run in the same environment.
 _RESERVED = (
     "PHAROS_TEST_",
     "PHAROS_HEARTBEAT_KEY",
+    # Of the client libraries.
+    "PHAROS_ENVIRONMENT",
+    "PHAROS_INGEST_KEY",
+    "PHAROS_PING_URL",
+    "PHAROS_QUEUES",
+    "PHAROS_RELEASE",
     "PHAROS_URL",
     "PHAROS_TOKEN",
     "PHAROS_PROFILE",

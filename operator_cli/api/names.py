@@ -77,6 +77,7 @@ def resolve_environment(api: Api, name: str | None, project: str | None = None) 
         keys=_keys_of_environment,
         label=lambda environment: environment.path,
         where="" if project is None else f" in the project {projects[0].slug}",
+        how="Name one of them, in most commands with --environment",
     )
 
 
@@ -110,13 +111,14 @@ def choose(
     keys: Callable[[T], Sequence[str]],
     label: Callable[[T], str],
     where: str = "",
+    how: str = "Name one of them",
 ) -> T:
     """Return the row that `name` names; the only row for None.
 
     `keys` returns the names of a row: its ID, then the others by precedence, so that a project of the name `shop` does
-    not hide one of the slug `shop`. `label` returns the name that messages list. If no name matches exactly, names in
-    another case match, and after that the beginning of an ID. Raises `NoSuchName` if nothing matches, `CommandFailed`
-    if several rows do.
+    not hide one of the slug `shop`. `label` returns the name that messages list, `how` says how to name one. If no name
+    matches exactly, names in another case match, and after that the beginning of an ID. Raises `NoSuchName` if nothing
+    matches, `CommandFailed` if several rows do.
     """
     matching = list(rows) if name is None else _matching(rows, name, keys)
     if len(matching) == 1:
@@ -124,9 +126,7 @@ def choose(
     if not rows:
         raise NoSuchName(f"There is no {noun}{where} yet.")
     if name is None:
-        raise CommandFailed(
-            f"There are several {_plural(noun)}{where}. Name one of them: {_join(map(label, rows))}."
-        )
+        raise CommandFailed(f"There are several {_plural(noun)}{where}. {how}: {_join(map(label, rows))}.")
     if matching:
         raise CommandFailed(
             f"{name!r} means several {_plural(noun)}{where}. Name one of them: {_join(map(label, matching))}."

@@ -30,7 +30,8 @@ URL_VARIABLE: Final = "PHAROS_URL"
 TOKEN_VARIABLE: Final = "PHAROS_TOKEN"
 TOKEN_FILE_VARIABLE: Final = "PHAROS_TOKEN_FILE"
 PROFILE_VARIABLE: Final = "PHAROS_PROFILE"
-INGEST_KEY_VARIABLE: Final = "PHAROS_INGEST_KEY"
+# Each of these shows that PHAROS_URL configures a client library. Applications that Pharos deploys have the first one.
+CLIENT_VARIABLES: Final = ("PHAROS_INGEST_KEY", "PHAROS_QUEUES")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +130,7 @@ def _from_variables(environment: Mapping[str, str]) -> Target | None:
         name = TOKEN_VARIABLE if token else TOKEN_FILE_VARIABLE
         raise UsageError(f"{name} is set without {URL_VARIABLE}: set both, or name a profile with --profile.")
     if not token and not file:
-        if environment.get(INGEST_KEY_VARIABLE):
-            # The two configure a client library, as in every application that Pharos deploys.
+        if any(environment.get(name) for name in CLIENT_VARIABLES):
             return None
         raise UsageError(
             f"{URL_VARIABLE} is set without {TOKEN_VARIABLE}: set both, or name a profile with --profile."

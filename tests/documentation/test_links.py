@@ -61,6 +61,14 @@ def test_relative_links_and_anchors_of_all_markdown_files_resolve() -> None:
     assert not broken, "\n".join(broken)
 
 
+def test_links_have_words_and_no_names_of_files() -> None:
+    named = re.compile(r"\[[\w./-]+\.md\]\(")
+    found = [
+        str(path.relative_to(ROOT)) for path in list_pages() if named.search(path.read_text(encoding="utf-8"))
+    ]
+    assert not found, found
+
+
 def test_pages_that_code_mentions_exist() -> None:
     missing = [
         f"{path.relative_to(ROOT)}: {page}"

@@ -67,9 +67,19 @@ def test_all_faults_are_reported_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "variable", ["PHAROS_TEST_NO_SKIP", "PHAROS_URL", "PHAROS_TOKEN", "PHAROS_TOKEN_FILE", "PHAROS_PROFILE"]
+    "variable",
+    [
+        "PHAROS_TEST_NO_SKIP",
+        "PHAROS_URL",
+        "PHAROS_TOKEN",
+        "PHAROS_TOKEN_FILE",
+        "PHAROS_PROFILE",
+        "PHAROS_INGEST_KEY",
+        "PHAROS_QUEUES",
+        "PHAROS_PING_URL",
+    ],
 )
-def test_variables_of_the_test_suite_and_of_commands_are_no_settings(variable: str) -> None:
+def test_variables_of_the_test_suite_of_commands_and_of_clients_are_no_settings(variable: str) -> None:
     assert read(**{variable: "1"}) == Settings()
 
 

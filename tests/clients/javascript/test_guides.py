@@ -104,7 +104,7 @@ def test_the_guide_of_bullmq(
     files, script = read_guide("javascript.md", "BullMQ")
     client.write_app(app, files)
     # The commands print the number and the key for people to copy.
-    create = "pharos queue create mail\n"
+    create = "pharos queue create mail\nQUEUE=2 QUEUE_KEY=phr_mon_…     # as printed\n"
     assert create in script and _WORKER in script
     script = script.replace(
         create,

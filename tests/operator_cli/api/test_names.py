@@ -52,7 +52,8 @@ def test_an_environment_is_found_by_any_of_its_names(api: Api, name: str, path: 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (None, "There are several environments. Name one of them: blog/production, shop/production, shop/staging."),
+        (None, "There are several environments. Name one of them, in most commands with --environment: "
+         "blog/production, shop/production, shop/staging."),
         ("production", "'production' means several environments. Name one of them: blog/production, shop/production."),
         ("env_0123456789", "'env_0123456789' means several environments. Name one of them: blog/production, "
          "shop/production, shop/staging."),

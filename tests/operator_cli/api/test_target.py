@@ -99,6 +99,9 @@ def test_an_address_beside_an_ingest_key_is_that_of_the_client() -> None:
     client = {"PHAROS_URL": "https://x.example", "PHAROS_INGEST_KEY": "phr_ing_x"}
     _log_in("current", "named", current="current")
     assert _token(variables=client) == "from-current"
+    assert (
+        _token(variables={"PHAROS_URL": "https://x.example", "PHAROS_QUEUES": "mail=2:x"}) == "from-current"
+    )
     assert _token(variables={**client, "PHAROS_PROFILE": "named"}) == "from-named"
     assert _token(variables={**client, "PHAROS_TOKEN": "from-variables"}) == "from-variables"
     with pytest.raises(CommandFailed, match="PHAROS_URL is set without PHAROS_TOKEN"):

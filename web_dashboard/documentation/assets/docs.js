@@ -20,8 +20,10 @@ const themeButton = find('.theme');
 function showTheme(theme) {
   if (theme === 'system') delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
-  themeButton.textContent = { system: 'Auto', light: 'Light', dark: 'Dark' }[theme];
-  themeButton.setAttribute('aria-label', `Colours: ${themeButton.textContent}`);
+  themeButton.textContent = { system: '◐', light: '☀', dark: '☾' }[theme];
+  const name = { system: 'as the system', light: 'light', dark: 'dark' }[theme];
+  themeButton.title = `Colours: ${name}`;
+  themeButton.setAttribute('aria-label', themeButton.title);
 }
 showTheme(document.documentElement.dataset.theme ?? 'system');
 themeButton.addEventListener('click', () => {
@@ -79,7 +81,9 @@ async function loadPassages() {
       title, heading, text,
       names: `${title} ${heading}`.toLowerCase(),
       words: text.toLowerCase(),
-      first: anchor ? 0 : 1,
+      // People look for what they can do first, and for how it is built last.
+      first: (anchor ? 0 : 1) + (/^(index|quick-start|concepts|guides)/.test(address) ? 8 : 0)
+        - (/^(design|architecture|testing|glossary)/.test(address) ? 4 : 0),
     })),
   ));
   return passages;
@@ -92,7 +96,7 @@ function rate(passage, words) {
     else if (passage.words.includes(word)) points += 1;
     else return 0;
   }
-  return points;
+  return Math.max(points, 1);
 }
 
 function excerpt(passage, words) {
