@@ -101,8 +101,8 @@ async def ensure_application_key(
     if number := await _find_sealed_key(session, environment_id, now):
         raise CannotOpen(
             f"The key with which the application sends telemetry (ingest key {number} of {environment_id}) is sealed "
-            f"under another key. Start again with the former {PREFIX}VARIABLES_KEY, or run "
-            f"`pharos key revoke {number}`: the next deployment then creates a new one."
+            f"under another key. Start again with the former {PREFIX}VARIABLES_KEY, or revoke this ingest key: the "
+            "next deployment then creates a new one."
         )
     digest = await _create(session, keys, environment_id, now)
     return (await find_application_keys(session, keys, [environment_id], now))[environment_id], digest

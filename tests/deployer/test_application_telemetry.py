@@ -147,7 +147,7 @@ async def test_the_key_is_sealed_again_and_no_second_one_is_made_under_a_wrong_k
     assert await telemetry(_NEW).open(environment.public_id) == first
     assert await telemetry(_OLD).open(environment.public_id) is None
     [row] = await _rows(platform, environment.id)
-    assert f"`pharos key revoke {row.id}`" in caplog.text
+    assert f"(ingest key {row.id} of {environment.public_id})" in caplog.text
     # After a typing error in the setting nothing is left that cannot be opened.
     assert await telemetry(_NEW).open(environment.public_id) == first
     path = f"/v1/environments/{environment.public_id}/ingest-keys/{row.id}"

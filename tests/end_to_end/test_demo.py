@@ -37,7 +37,9 @@ def _shop(platform: PlatformProcess, seconds: float = 120.0) -> str:
     """Return the address of the shop that the demo prints."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if found := re.search(r"a shop with the tracker at (http://\S+)", platform.log.read_text()):
+        if found := re.search(
+            r"The demo shop, measured by the tracker: (http://\S+)", platform.log.read_text()
+        ):
             return found[1]
         time.sleep(0.1)
     raise AssertionError(platform.log.read_text()[-2000:])
