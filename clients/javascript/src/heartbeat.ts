@@ -2,6 +2,7 @@
 
 import { originalConsole } from './console.js'
 import { describeStack } from './exceptions.js'
+import { readText } from './responses.js'
 import { isTransient, readRetryAfterMs, retryDelayMs } from './retries.js'
 import { makeUuid } from './uuids.js'
 
@@ -137,7 +138,7 @@ class Pinger {
       signal: AbortSignal.timeout(Math.max(1, timeoutMs)),
       ...(output === undefined ? {} : { body: cutBytes(output), headers: { 'Content-Type': 'text/plain; charset=utf-8' } }),
     })
-    await response.arrayBuffer()
+    await readText(response)
     return response
   }
 

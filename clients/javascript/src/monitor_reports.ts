@@ -1,6 +1,7 @@
 // Delivers reports of queues and workers, with the key of the queue.
 
 import { originalConsole } from './console.js'
+import { readText } from './responses.js'
 import { isTransient, pause, readRetryAfterMs, retryDelayMs, unref } from './retries.js'
 import { readVariable, splitUrl } from './settings.js'
 
@@ -136,7 +137,7 @@ export class ReportSender {
         redirect: 'manual',
         signal: aborted.signal,
       })
-      const text = await response.text()
+      const text = await readText(response)
       if (response.status === 202) return ''
       const isWaitingForKey = response.status === 401 && failures < UNAUTHORIZED_ATTEMPTS
       if (isTransient(response.status) || isWaitingForKey) return readRetryAfterMs(response.headers.get('Retry-After'))

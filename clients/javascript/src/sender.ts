@@ -2,6 +2,7 @@
 
 import { type Batch, encodeBatch, readInvalidPositions, splitBatch, withoutEvents } from './batches.js'
 import type { EventQueue } from './queue.js'
+import { readText } from './responses.js'
 import { isTransient, pause, readRetryAfterMs, retryDelayMs, unref } from './retries.js'
 import type { Problem, Settings } from './settings.js'
 import { makeUuid } from './uuids.js'
@@ -32,7 +33,6 @@ interface Answer {
 
 // A key that was just created reaches all edges within a few seconds.
 const UNAUTHORIZED_ATTEMPTS = 6
-const LONGEST_TEXT = 64 * 1024
 
 export class Sender {
   readonly counts: Counts = { stored: 0, queueFull: 0, tooLarge: 0, invalid: 0, refused: 0, unsent: 0, retries: 0 }
@@ -176,11 +176,10 @@ export class Sender {
         redirect: 'manual',
         signal: aborted.signal,
       })
-      const text = await response.text()
       return {
         status: response.status,
         retryAfterMs: readRetryAfterMs(response.headers.get('Retry-After')),
-        text: text.slice(0, LONGEST_TEXT),
+        text: await readText(response),
       }
     } catch (error) {
       const { message, cause } = error as Error & { cause?: { code?: string } }

@@ -11,6 +11,7 @@ import { readMonitor } from '../dist/esm/monitor_reports.js'
 import { otlpVariables } from '../dist/esm/opentelemetry.js'
 import { readLine } from '../dist/esm/pino.js'
 import { EventQueue } from '../dist/esm/queue.js'
+import { readText } from '../dist/esm/responses.js'
 import { readRetryAfterMs, retryDelayMs } from '../dist/esm/retries.js'
 import { chooseKey, splitUrl } from '../dist/esm/settings.js'
 
@@ -245,4 +246,18 @@ test('the key of the environment goes to no other server', () => {
   } finally {
     process.env = saved
   }
+})
+
+test('no more of a response is received than its beginning', async () => {
+  let sent = 0
+  const endless = new ReadableStream({
+    pull(controller) {
+      sent += 1
+      controller.enqueue(new Uint8Array(10_000).fill(97))
+    },
+  })
+  assert.equal((await readText(new Response(endless))).length, 64 * 1024)
+  assert.ok(sent < 20, `${sent} pieces were read`)
+  assert.equal(await readText(new Response('håp')), 'håp')
+  assert.equal(await readText(new Response(null, { status: 204 })), '')
 })

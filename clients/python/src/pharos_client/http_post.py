@@ -40,20 +40,18 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 def post(url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> Response:
     """Send a POST request, and return the response whatever its status is. Raises `Unreachable`.
 
-    `seconds`: how long to wait for a connection, and for each part of the response.
+    `seconds`: how long to wait for a connection, for each part of the response, and for the whole body: a body that
+    arrives slowly is cut off, since its status is known.
     """
     try:
         request = urllib.request.Request(url, data=body, headers=dict(headers), method="POST")
         # An opener for each request: no connection or lock is shared with a forked process.
         opener = urllib.request.build_opener(_NoRedirects)
         with opener.open(request, timeout=seconds) as answer:
-            return Response(answer.status, answer.read(_LONGEST_BODY))
+            return Response(answer.status, _read_body(answer, seconds))
     except urllib.error.HTTPError as error:
         with error:
-            try:
-                content = error.read(_LONGEST_BODY)
-            except (OSError, http.client.HTTPException):
-                content = b""
+            content = _read_body(error.fp, seconds)
             return Response(error.code, content, parse_retry_after(error.headers.get("Retry-After")))
     except OSError as error:
         reason = getattr(error, "reason", error)
@@ -63,6 +61,21 @@ def post(url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> R
         raise Unreachable("the address has characters that cannot be sent") from None
     except (http.client.HTTPException, ValueError) as error:
         raise Unreachable(f"no valid HTTP ({type(error).__name__})") from None
+
+
+def _read_body(answer: Any, seconds: float) -> bytes:
+    """Return the beginning of the body, as far as it arrives within these seconds."""
+    ends = time.monotonic() + seconds
+    content = b""
+    try:
+        while len(content) < _LONGEST_BODY and time.monotonic() < ends:
+            part: bytes = answer.read1(_LONGEST_BODY - len(content))
+            if not part:
+                break
+            content += part
+    except (OSError, http.client.HTTPException):
+        pass
+    return content
 
 
 def parse_retry_after(text: str | None) -> float | None:
