@@ -11,6 +11,7 @@ import msgspec
 _COMPRESSION_LEVEL = 1
 _LONGEST_WAIT = 60.0
 _MAX_ANSWER_BYTES = 65536
+_PROBLEM = "application/problem+json"
 
 Outcome = Literal["stored", "wait", "key_refused", "too_large", "refused"]
 
@@ -43,25 +44,26 @@ async def send_batch(
         ) as response:
             await response.content.read(_MAX_ANSWER_BYTES)
             status, retry_after = response.status, response.headers.get("Retry-After", "")
+            is_problem = response.content_type == _PROBLEM
     except TimeoutError:
         return Answer("wait", f"{url} does not answer in time")
     except (aiohttp.ClientError, OSError) as error:
         return Answer("wait", f"{url} cannot be reached ({type(error).__name__})")
-    return read_answer(url, status, retry_after)
+    return read_answer(url, status, retry_after, is_problem=is_problem)
 
 
-def read_answer(url: str, status: int, retry_after: str) -> Answer:
-    """Return what a response means."""
+def read_answer(url: str, status: int, retry_after: str, *, is_problem: bool) -> Answer:
+    """Return what a response means. `is_problem`: its body is a problem document, as those of the edge are."""
     if status == 202:
         return Answer("stored")
     reason = f"{url} answers {status}"
     if status in (401, 403):
         return Answer("key_refused", reason)
-    if status == 413:
+    if status == 413 and is_problem:
         return Answer("too_large", reason)
-    if status in (400, 422):
+    if status in (400, 422) and is_problem:
         return Answer("refused", reason)
-    # Every other status may change: the address may lead to another server, which is being set up.
+    # Every other response may change: the address may lead to another server, such as one that expects TLS.
     seconds = (
         min(float(retry_after), _LONGEST_WAIT) if retry_after.isascii() and retry_after.isdigit() else None
     )

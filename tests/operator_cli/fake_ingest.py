@@ -78,11 +78,14 @@ class FakeIngest:
             await runner.cleanup()
 
 
-def answer(status: int, document: dict[str, Any] | None = None, **headers: str) -> Fault:
-    """Return a fault that refuses a request with this status."""
+def answer(
+    status: int, document: dict[str, Any] | None = None, *, is_pharos: bool = True, **headers: str
+) -> Fault:
+    """Return a fault that refuses a request with this status, as Pharos or another server does."""
 
     async def fault(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-        return web.json_response(document or {}, status=status, headers=headers)
+        content_type = "application/problem+json" if is_pharos else "text/html"
+        return web.json_response(document or {}, status=status, headers=headers, content_type=content_type)
 
     return fault
 

@@ -312,6 +312,15 @@ async def test_refused_batches_and_foreign_files_stop_nothing(tmp_path: Path) ->
         assert [title for title in world.titles if not title.startswith("Pharos")] == ["next"]
 
 
+async def test_refusals_of_another_server_lose_nothing(tmp_path: Path) -> None:
+    """As of one that expects TLS on this port. The address may be corrected later."""
+    async with _world(tmp_path) as world:
+        world.print("kept\n")
+        world.ingest.faults += [answer(status, is_pharos=False) for status in (400, 413, 422)]
+        await world.settle()
+        assert world.titles == ["kept"]
+
+
 async def test_a_database_outage_is_survived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ship_output, "_POLL_SECONDS", 0.001)
     async with _world(tmp_path) as world:
