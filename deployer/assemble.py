@@ -120,7 +120,8 @@ async def running_local_deployer(
         if traffic is not proxy:
             await _set_first_routes(traffic, routes)
         shipping = shipping_output(identity.folder / OUTPUTS, telemetry)
-        async with running_deployer(deployer), _restoring_routes(traffic), shipping:
+        async with running_deployer(deployer), _restoring_routes(traffic), shipping as describe_stopped:
+            deployer.describe_stopped_output = describe_stopped
             yield deployer
     finally:
         await driver.close(stops=stops)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -80,6 +80,8 @@ class Deployer:
         self._failing: str | None = "has not read the database yet"
         self.missing_confinement: str | None = None
         """The confinements that this machine lacks; None: it lacks none."""
+        self.describe_stopped_output: Callable[[], str | None] = lambda: None
+        """Returns which output of applications is not stored as logs, and why; None: all of it is stored."""
 
     @property
     def failing(self) -> str | None:

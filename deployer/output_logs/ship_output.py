@@ -34,6 +34,7 @@ from deployer.output_logs.read_output import (
     skip_lines,
 )
 from deployer.output_logs.send_batch import Answer, send_batch
+from deployer.output_logs.stopped_outputs import StoppedOutputs
 from deployer.output_logs.take_lines import take_lines
 from deployer.shield import end_tasks
 from deployer.telemetry_variables import name_service
@@ -41,6 +42,8 @@ from deployer.telemetry_variables import name_service
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0
+# Stops all outputs, so it is noted as one of its own.
+_DATABASE = "database"
 _KEYS_SECONDS = 30.0
 _BATCH_BYTES = 256 * 1024
 _BATCH_LINES = 500
@@ -86,8 +89,7 @@ class OutputShipper:
         self._failures: dict[int, int] = {}
         self._most_events: dict[int, int] = {}
         """How many events a batch of an account may have, if the edge has refused a batch as too large."""
-        self._reason: str | None = None
-        """Why the last batch could not be sent."""
+        self.stopped = StoppedOutputs(self._clock)
 
     async def run(self) -> None:
         """Ship until cancelled."""
@@ -95,7 +97,7 @@ class OutputShipper:
             try:
                 is_busy = await self.ship_once()
             except SQLAlchemyError as error:
-                self._warn(describe_database_error(error))
+                self.stopped.note(_DATABASE, describe_database_error(error))
                 is_busy = False
             except Exception:
                 # One bad file must not end the logs of all applications.
@@ -112,9 +114,11 @@ class OutputShipper:
             del self._progress[path]
             self._ends.pop(path, None)
             self._due.pop(path, None)
+            self.stopped.clear(str(path))
         if not self._due:
             return False
         await self._read_keys({file.environment_id for file in self._due.values()})
+        self.stopped.clear(_DATABASE)
         is_busy = False
         for file in list(self._due.values()):
             key = self._keys.get(file.environment_id)
@@ -128,17 +132,12 @@ class OutputShipper:
         except FileNotFoundError:
             # The deployment's output was removed meanwhile.
             self._due.pop(file.path, None)
+            self.stopped.clear(str(file.path))
         except CannotOpen as error:
-            self._warn(str(error))
+            self.stopped.note(str(file.path), str(error))
         except OSError as error:
-            self._warn(f"{file.path} cannot be used: {error.strerror}")
+            self.stopped.note(str(file.path), f"{file.path} cannot be used: {error.strerror}")
         return False
-
-    def _warn(self, reason: str) -> None:
-        """Log why output is not stored, once until the next success."""
-        if reason != self._reason:
-            logger.warning("the output of applications is not stored as logs: %s", reason)
-            self._reason = reason
 
     async def _read_keys(self, environments: set[str]) -> None:
         now = self._clock()
@@ -295,7 +294,7 @@ class OutputShipper:
         account = key.account_id
         if answer.outcome == "stored":
             self._failures.pop(account, None)
-            self._reason = None
+            self.stopped.clear(str(file.path))
             if events and (most := self._most_events.pop(account, _BATCH_LINES)) < _BATCH_LINES:
                 # The limit may have been raised: find out step by step.
                 self._most_events[account] = most + 1
@@ -309,7 +308,7 @@ class OutputShipper:
             self._most_events[account] = events // 2
             progress.end = None
             return True
-        self._warn(answer.reason)
+        self.stopped.note(str(file.path), answer.reason)
         if answer.outcome in ("refused", "too_large"):
             # A repetition would be refused as well. If one event is too large, more of the others are not.
             self._most_events.pop(account, None)
@@ -331,16 +330,22 @@ class OutputShipper:
 
 
 @asynccontextmanager
-async def shipping_output(folder: Path, telemetry: ApplicationTelemetry) -> AsyncIterator[None]:
-    """Ship the output files below `folder` within the context. Does nothing if the URL of the edge is not known."""
+async def shipping_output(
+    folder: Path, telemetry: ApplicationTelemetry
+) -> AsyncIterator[Callable[[], str | None]]:
+    """Ship the output files below `folder` within the context. Does nothing if the URL of the edge is not known.
+
+    Yields a function that returns one line about outputs that have not been stored for a minute; None if there are
+    none.
+    """
     if telemetry.url is None:
-        yield
+        yield lambda: None
         return
     timeout = aiohttp.ClientTimeout(total=_REQUEST_SECONDS, sock_connect=10)
     async with aiohttp.ClientSession(timeout=timeout) as session:
         shipper = OutputShipper(folder, telemetry, session, LineBudget())
         task = asyncio.create_task(shipper.run(), name="output logs")
         try:
-            yield
+            yield shipper.stopped.describe
         finally:
             await end_tasks(task)

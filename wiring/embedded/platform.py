@@ -290,6 +290,7 @@ async def _start_deployer(
     # Reported as warnings, not failed checks: ingest works although applications cannot run.
     readiness.warnings["deployer"] = lambda: deployer.failing
     readiness.warnings["confinement"] = lambda: deployer.missing_confinement
+    readiness.warnings["output_logs"] = lambda: deployer.describe_stopped_output()
 
 
 async def _serve(

@@ -56,4 +56,5 @@ async def run_deployer(
         await serve_metrics(stack, settings.metrics_listen, server, registry)
         readiness = await serve_health(stack, server, {"deployer": lambda: deployer.failing})
         readiness.warnings["confinement"] = lambda: deployer.missing_confinement
+        readiness.warnings["output_logs"] = lambda: deployer.describe_stopped_output()
         yield

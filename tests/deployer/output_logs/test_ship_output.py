@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import logging
 import os
 import random
 import time
@@ -23,6 +24,7 @@ from deployer.output_logs import ship_output
 from deployer.output_logs.line_budget import LineBudget
 from deployer.output_logs.progress import read_progress
 from deployer.output_logs.ship_output import OutputShipper
+from deployer.output_logs.stopped_outputs import StoppedOutputs
 from deployer.processes.output_file import truncate_output
 from tests.deployer.unreadable import unreadable
 from tests.operator_cli.fake_ingest import FakeIngest, Fault, answer, cut_connection
@@ -319,6 +321,28 @@ async def test_refusals_of_another_server_lose_nothing(tmp_path: Path) -> None:
         world.ingest.faults += [answer(status, is_pharos=False) for status in (400, 413, 422)]
         await world.settle()
         assert world.titles == ["kept"]
+
+
+def test_stopped_outputs_are_reported_after_a_minute_and_each_reason_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    now = 0.0
+    stopped = StoppedOutputs(lambda: now)
+    for _ in range(3):
+        # Another output that works must not bring the message back each time.
+        for output in ("web.1", "web.2"):
+            stopped.note(output, "the edge is away")
+        stopped.clear("web.3")
+    stopped.note("web.2", "the key is refused")
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
+    assert stopped.describe() is None
+    now = 60.0
+    assert stopped.describe() == "the output of 2 processes is not stored as logs: the key is refused"
+    stopped.clear("web.2")
+    assert stopped.describe() == "the output of one process is not stored as logs: the edge is away"
+    stopped.clear("web.1")
+    assert stopped.describe() is None and "stored as logs again" in caplog.records[-1].message
 
 
 async def test_a_database_outage_is_survived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

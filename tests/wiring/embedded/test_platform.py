@@ -18,7 +18,9 @@ from wiring.embedded import platform
 
 
 async def test_readiness_shows_warnings_of_the_deployer(monkeypatch: pytest.MonkeyPatch) -> None:
-    deployer = SimpleNamespace(failing=None, missing_confinement=None)
+    deployer = SimpleNamespace(
+        failing=None, missing_confinement=None, describe_stopped_output=lambda: None
+    )
 
     @asynccontextmanager
     async def running(*_given: Any, **_named: Any) -> AsyncIterator[Any]:
@@ -44,11 +46,14 @@ async def test_readiness_shows_warnings_of_the_deployer(monkeypatch: pytest.Monk
         assert {name: reason() for name, reason in readiness.warnings.items()} == {
             "deployer": None,
             "confinement": None,
+            "output_logs": None,
         }
         deployer.failing, deployer.missing_confinement = "left as they are", "no namespaces"
+        deployer.describe_stopped_output = lambda: "the edge is away"
         assert {name: reason() for name, reason in readiness.warnings.items()} == {
             "deployer": "left as they are",
             "confinement": "no namespaces",
+            "output_logs": "the edge is away",
         }
         # Applications that the deployer cannot run do not stop ingest.
         assert readiness.reasons() == {}

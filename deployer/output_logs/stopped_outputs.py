@@ -1,0 +1,42 @@
+"""Which outputs are not stored as logs at present, and why."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+logger = logging.getLogger(__name__)
+
+# Shorter waits are usual: an account is over its rate, or the edge restarts.
+_REPORTED_AFTER_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class StoppedOutputs:
+    """The reasons by output. `clock` returns seconds."""
+
+    clock: Callable[[], float]
+    _reasons: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """The last reason of each output, and the time since when the output is not stored."""
+
+    def note(self, output: str, reason: str) -> None:
+        """Note why an output is not stored, and log a reason that no other output has."""
+        known, since = self._reasons.get(output, ("", self.clock()))
+        if reason != known and all(reason != each for each, _ in self._reasons.values()):
+            logger.warning("the output of applications is not stored as logs: %s", reason)
+        self._reasons[output] = reason, since
+
+    def clear(self, output: str) -> None:
+        """Note that an output is stored, or gone. Log it if no other output is stopped."""
+        if self._reasons.pop(output, None) is not None and not self._reasons:
+            logger.info("the output of applications is stored as logs again")
+
+    def describe(self) -> str | None:
+        """Return one line about outputs that have been stopped for a minute; None if there are none."""
+        now = self.clock()
+        stopped = [
+            reason for reason, since in self._reasons.values() if now - since >= _REPORTED_AFTER_SECONDS
+        ]
+        if not stopped:
+            return None
+        of = "one process" if len(stopped) == 1 else f"{len(stopped)} processes"
+        return f"the output of {of} is not stored as logs: {stopped[-1]}"
