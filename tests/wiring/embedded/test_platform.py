@@ -18,9 +18,7 @@ from wiring.embedded import platform
 
 
 async def test_readiness_shows_warnings_of_the_deployer(monkeypatch: pytest.MonkeyPatch) -> None:
-    deployer = SimpleNamespace(
-        failing=None, missing_confinement=None, describe_stopped_output=lambda: None
-    )
+    deployer = SimpleNamespace(failing=None, missing_confinement=None, describe_stopped_output=lambda: None)
 
     @asynccontextmanager
     async def running(*_given: Any, **_named: Any) -> AsyncIterator[Any]:
