@@ -50,7 +50,7 @@ async def begin(request: Request, session: Session) -> RedirectResponse:
     """
     provider = _find_provider(request)
     if not is_at_public_address(request) and "here" not in request.query_params:
-        # The provider sends people back to the public address, where a cookie of this address is not available. #
+        # The provider sends people back to the public address, where a cookie of this address is not available.
         # Redirect only once: behind a proxy that changes `Host`, no request ever has the public address.
         query = urlencode({"next": _read_next(request.query_params.get("next", "/")), "here": 1})
         return RedirectResponse(f"{public_address(request)}/api/v1/session/oidc?{query}", 302)

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.audit import Actor, record_audit_entry
@@ -43,6 +43,14 @@ def application_key_owner(environment_id: str) -> str:
     return f"{environment_id} application key"
 
 
+def _is_live_application_key(now: datetime) -> tuple[ColumnElement[bool], ...]:
+    return (
+        IngestKey.sealed.is_not(None),
+        IngestKey.revoked_at.is_(None),
+        or_(IngestKey.expires_at.is_(None), IngestKey.expires_at > now),
+    )
+
+
 async def find_application_keys(
     session: AsyncSession, keys: SealingKeys, environment_ids: Collection[str], now: datetime
 ) -> dict[str, ApplicationKey]:
@@ -55,9 +63,7 @@ async def find_application_keys(
         .join(Account, Account.id == Project.account_id)
         .where(
             Environment.public_id.in_(environment_ids),
-            IngestKey.sealed.is_not(None),
-            IngestKey.revoked_at.is_(None),
-            or_(IngestKey.expires_at.is_(None), IngestKey.expires_at > now),
+            *_is_live_application_key(now),
         )
         .order_by(IngestKey.id)
     )
@@ -115,9 +121,7 @@ async def _find_sealed_key(session: AsyncSession, environment_id: str, now: date
         .join(Environment, Environment.id == IngestKey.environment_id)
         .where(
             Environment.public_id == environment_id,
-            IngestKey.sealed.is_not(None),
-            IngestKey.revoked_at.is_(None),
-            or_(IngestKey.expires_at.is_(None), IngestKey.expires_at > now),
+            *_is_live_application_key(now),
         )
     )
     return (await session.execute(query)).scalar_one()

@@ -10,15 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ingest_edge.listening import PortInUse, bind
+from ingest_edge.listening import PortInUse, bind, metrics_address
 from operator_cli.credentials import read_credentials
 from operator_cli.doctor.finding import Finding
 from operator_cli.errors import CommandFailed
 from pipeline_contracts.settings import Settings
 from wiring.embedded.data_folder import FILES_OF_FIRST_START
+from wiring.embedded.listeners import APPS_PORT_OFFSET
 
-_APPS_OFFSET = 90
-_METRICS_OFFSET = 100
 _HEALTH_SECONDS = 5
 _COMFORTABLE_FREE_BYTES = 2 * 2**30
 
@@ -38,14 +37,10 @@ def check_installation(data: Path, host: str, port: int, settings: Settings) -> 
         yield _check_running(data)
         return
     yield _check_port("API and dashboard", host, port, "Choose another --port of `pharos up`.")
-    yield _check_port("Applications", host, port + _APPS_OFFSET, "Choose an --apps-port of `pharos up`.")
-    metrics_host, _, metrics_port = (settings.metrics_listen or "").rpartition(":")
-    metrics = _check_port(
-        "Metrics",
-        metrics_host.strip("[]") or "127.0.0.1",
-        int(metrics_port or port + _METRICS_OFFSET),
-        "Set PHAROS_METRICS_LISTEN to another host:port.",
-    )
+    yield _check_port("Applications", host, port + APPS_PORT_OFFSET, "Choose an --apps-port of `pharos up`.")
+    metrics_host, _, metrics_port = metrics_address(settings.metrics_listen, port).rpartition(":")
+    advice = "Set PHAROS_METRICS_LISTEN to another host:port."
+    metrics = _check_port("Metrics", metrics_host.strip("[]"), int(metrics_port), advice)
     # `pharos up` starts without its metrics.
     yield replace(metrics, status="warning") if metrics.status == "error" else metrics
 

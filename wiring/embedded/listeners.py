@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from ingest_edge.listening import PortInUse, bind
 
-_APPS_PORT_OFFSET = 90
+APPS_PORT_OFFSET = 90
+"""The default port of applications is that of the API and this."""
 _MAX_PORT = 65535
 
 
@@ -24,10 +25,10 @@ def bound_listeners(host: str, port: int, apps_port: int | None) -> Iterator[Lis
     """Bind both ports, and close them at the end. Port 0 takes a free one. `apps_port` defaults to `port` + 90. Raises
     `PortInUse`, whose message names the option to change."""
     if apps_port is None:
-        apps_port = port + _APPS_PORT_OFFSET if port else 0
+        apps_port = port + APPS_PORT_OFFSET if port else 0
         if port <= _MAX_PORT < apps_port:
             raise PortInUse(
-                f"Port {apps_port} for applications (--port and {_APPS_PORT_OFFSET}) is above {_MAX_PORT}. "
+                f"Port {apps_port} for applications (--port and {APPS_PORT_OFFSET}) is above {_MAX_PORT}. "
                 "Choose one with --apps-port."
             )
     if port and port == apps_port:
