@@ -59,6 +59,13 @@ class Progress(msgspec.Struct):
         self.is_in_line = self.ends_in_line
         self.left_out_lines, self.is_estimate, self.is_cut = 0, False, False
 
+    def drop_batch(self, lines: int) -> None:
+        """Leave the lines of the batch out, since the edge will never accept it. `lines`: their number, estimated."""
+        lost, is_report_only = self.left_out_lines, self.end == self.position
+        self.finish_batch()
+        if not is_report_only:
+            self.leave_out(lost + lines, is_estimate=True)
+
     def continue_at(self, position: int, *, is_in_line: bool, is_cut: bool) -> None:
         """Continue at the end of an output that is shorter than was noted."""
         self.epoch, self.position, self.end = secrets.token_hex(8), position, None

@@ -18,12 +18,14 @@ class StoppedOutputs:
     _reasons: dict[str, tuple[str, float]] = field(default_factory=dict)
     """The last reason of each output, and the time since when the output is not stored."""
 
-    def note(self, output: str, reason: str) -> None:
-        """Note why an output is not stored, and log a reason that no other output has."""
+    def note(self, output: str, reason: str) -> bool:
+        """Note why an output is not stored. Log a reason that no other output has, and return True for it."""
         known, since = self._reasons.get(output, ("", self.clock()))
-        if reason != known and all(reason != each for each, _ in self._reasons.values()):
+        is_new = reason != known and all(reason != each for each, _ in self._reasons.values())
+        if is_new:
             logger.warning("the output of applications is not stored as logs: %s", reason)
         self._reasons[output] = reason, since
+        return is_new
 
     def clear(self, output: str) -> None:
         """Note that an output is stored, or gone. Log it if no other output is stopped."""

@@ -20,7 +20,7 @@ from sqlalchemy.exc import OperationalError
 
 from control_domain.projects.application_keys import ApplicationKey
 from control_domain.sealing import CannotOpen
-from deployer.output_logs import ship_output
+from deployer.output_logs import batches, ship_output
 from deployer.output_logs.line_budget import LineBudget
 from deployer.output_logs.progress import read_progress
 from deployer.output_logs.ship_output import OutputShipper
@@ -90,7 +90,7 @@ class _World:
             if not await self.shipper.ship_once() and not self.shipper._due:
                 return
             self.now += 5
-        raise AssertionError(f"lines are left: {self.shipper._progress}")
+        raise AssertionError(f"lines are left: {self.shipper._batches._progress}")
 
     @property
     def titles(self) -> list[str]:
@@ -212,8 +212,8 @@ async def test_an_application_that_truncates_its_output_starts_anew(tmp_path: Pa
 async def test_a_flood_is_bounded_by_a_share_of_the_rate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ship_output, "_MAX_BACKLOG", 20_000)
-    monkeypatch.setattr(ship_output, "_KEPT_BACKLOG", 2_000)
+    monkeypatch.setattr(batches, "_MAX_BACKLOG", 20_000)
+    monkeypatch.setattr(batches, "_KEPT_BACKLOG", 2_000)
     async with _world(tmp_path, rate=50) as world:
         # 10 lines a second, and 100 at once.
         for number in range(10_000):
@@ -235,8 +235,8 @@ async def test_a_flood_is_bounded_by_a_share_of_the_rate(
 async def test_a_flood_that_goes_on_is_skipped_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ship_output, "_FLOOD_BYTES", 20_000)
-    monkeypatch.setattr(ship_output, "_KEPT_FLOOD", 1_000)
+    monkeypatch.setattr(batches, "_FLOOD_BYTES", 20_000)
+    monkeypatch.setattr(batches, "_KEPT_FLOOD", 1_000)
     async with _world(tmp_path, rate=50) as world:
         for second in range(6):
             world.print("".join(f"line {second} {number:05d}\n" for number in range(5_000)))
@@ -352,9 +352,11 @@ async def test_a_database_outage_is_survived(tmp_path: Path, monkeypatch: pytest
         world.print("one\n")
         task = asyncio.create_task(world.shipper.run())
         while world.telemetry.reads < 3:
+            world.now += 1
             await asyncio.sleep(0.001)
         world.telemetry.fault = None
         while not world.titles:
+            world.now += 1
             await asyncio.sleep(0.001)
         task.cancel()
         await asyncio.wait({task})
@@ -371,7 +373,7 @@ async def test_nothing_is_sent_before_its_position_is_on_the_disk(
         await world.settle()
         world.print("line 1\n")
         with monkeypatch.context() as full:
-            full.setattr(ship_output, "write_progress", Mock(side_effect=OSError(errno.ENOSPC, "no space")))
+            full.setattr(batches, "write_progress", Mock(side_effect=OSError(errno.ENOSPC, "no space")))
             for _ in range(3):
                 await world.shipper.ship_once()
         assert world.titles == ["line 0"]
@@ -526,4 +528,4 @@ async def test_a_clock_that_is_set_back_does_not_stop_shipping(tmp_path: Path) -
         world.ingest.faults.append(answer(503, **{"Retry-After": "60"}))
         await shipper.ship_once()
         # The end of the wait is a time of the clock that nobody sets.
-        assert shipper._wait_until[1] <= time.monotonic() + 60
+        assert shipper._limits._wait_until[1] <= time.monotonic() + 60
