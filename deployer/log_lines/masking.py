@@ -11,6 +11,7 @@ cost of a line does not depend on the length of the values, and only one block h
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from sys import getsizeof
 
 from deployer.log_lines.control_characters import remove_controls
 from deployer.log_lines.printed_forms import iterate_base64_forms, iterate_written_forms
@@ -27,6 +28,8 @@ http https utf8 utf-8 127.0.0.1 0.0.0.0
 COMMON_WORDS = frozenset(_WORDS.split())
 """Values in lower case that are shown, since they reveal nothing and are common in logs."""
 _BLOCK = 256
+# What a pattern uses besides its text: its places in a list, a set and two arrays.
+_PATTERN_BYTES = 100
 # Values that contain HIDDEN are rare, and need one or two rounds.
 _MAX_ROUNDS = 4
 
@@ -47,6 +50,8 @@ class Mask:
         self._has_placeholder_in_patterns = any(HIDDEN[0] in pattern for pattern in self._patterns)
         self.max_pattern_characters = max(map(len, self._patterns), default=0)
         """Length of the longest pattern; 0 without patterns."""
+        self.memory_bytes = sum(getsizeof(pattern) + _PATTERN_BYTES for pattern in self._patterns)
+        """About how much memory the mask uses."""
 
     def hide(self, text: str, *, unfinished: bool = False) -> str:
         """Return the text with `HIDDEN` in place of each value; values that touch or overlap become one.

@@ -86,10 +86,7 @@ class OutputShipper:
         """Send at most one batch of each file. Return True if more may be sent at once. Raises database errors."""
         for file in await asyncio.to_thread(list_changed, self._folder, self._seen):
             self._due[file.path] = file
-        for path in self._batches.list_paths() - self._seen.keys():
-            self._batches.forget(path)
-            self._due.pop(path, None)
-            self.stopped.clear(str(path))
+        self._forget_removed()
         if not self._due:
             return False
         await self.keys.refresh({file.environment_id for file in self._due.values()})
@@ -98,6 +95,15 @@ class OutputShipper:
         async with asyncio.TaskGroup() as group:
             workers = [group.create_task(self._ship_files(files)) for _ in range(_FILES_AT_ONCE)]
         return any(worker.result() for worker in workers)
+
+    def _forget_removed(self) -> None:
+        removed = (self._batches.list_paths() | self._due.keys()) - self._seen.keys()
+        for path in removed:
+            self._batches.forget(path)
+            self._due.pop(path, None)
+            self.stopped.clear(str(path))
+        if removed:
+            self.keys.forget_all_but({path.parent.parent.name for path in self._seen})
 
     async def _ship_files(self, files: Iterator[OutputFile]) -> bool:
         is_busy = False
