@@ -8,10 +8,12 @@ from deployer.output_logs.line_budget import LineBudget
 BATCH_LINES = 500
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
-# The share of one core that the lines of an account may use, and the seconds that it may use at once. Ordinary lines use
-# 10 us each; deployed code chooses its output, and may choose lines that are expensive to search for secrets.
+# Deployed code chooses its output, and may choose long lines that are expensive to search for secrets. An ordinary line
+# takes 10 us.
 _CPU_SHARE = 0.2
+"""The share of one core that the lines of an account may use."""
 _CPU_BURST_SECONDS = 1.0
+"""The CPU time that they may use at once."""
 
 
 class AccountLimits:

@@ -71,7 +71,7 @@ class EnvironmentKeys:
     def refuse(self, key: ApplicationKey) -> int:
         """Note that the edge does not accept the key: it is revoked, or not published yet. Return how many times in a
         row this was so."""
-        entry = self._entries[key.environment_id]
+        entry = self._entries.setdefault(key.environment_id, _Entry())
         # A new key may have been created while the request was in flight.
         if entry.key == key:
             entry.key = None
@@ -80,7 +80,7 @@ class EnvironmentKeys:
 
     def confirm(self, key: ApplicationKey) -> None:
         """Note that the edge accepts the key."""
-        self._entries[key.environment_id].failures = 0
+        self._entries.setdefault(key.environment_id, _Entry(key)).failures = 0
 
     def forget_all_but(self, environment_ids: Collection[str]) -> None:
         """Forget the keys of environments that have no output any more."""

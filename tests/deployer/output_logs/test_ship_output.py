@@ -369,7 +369,9 @@ async def test_an_account_does_not_wait_for_the_requests_of_another_one(tmp_path
         other = world.folder / "env_b" / "8" / "web.1.log"
         other.parent.mkdir(parents=True)
         other.write_text("quick\n")
-        world.telemetry.keys["env_b"] = replace(world.telemetry.keys[_ENVIRONMENT], account_id=2)
+        world.telemetry.keys["env_b"] = replace(
+            world.telemetry.keys[_ENVIRONMENT], environment_id="env_b", account_id=2
+        )
         world.print("slow\n")
         is_stored = asyncio.Event()
 
@@ -388,7 +390,9 @@ async def test_a_flood_does_not_delay_other_outputs(tmp_path: Path) -> None:
     async with _world(tmp_path, rate=5000) as world:
         quiet = world.folder / "env_b" / "8" / "web.1.log"
         quiet.parent.mkdir(parents=True)
-        world.telemetry.keys["env_b"] = replace(world.telemetry.keys[_ENVIRONMENT], account_id=2)
+        world.telemetry.keys["env_b"] = replace(
+            world.telemetry.keys[_ENVIRONMENT], environment_id="env_b", account_id=2
+        )
         for number in range(5):
             world.print((b"flood " * 10 + b"\n") * 200_000)
             truncate_output(world.path, 10 * 2**20)
