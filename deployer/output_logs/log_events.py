@@ -39,7 +39,7 @@ _CREDENTIAL = re.compile(r"(phr_[a-z]{3}_)[0-9A-Za-z_-]{8,}")
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What all lines of one process have in common."""
+    """The process that printed the lines."""
 
     service: str
     process: str
@@ -68,8 +68,8 @@ def make_events(
     """Return a log event for each line that has text. `at_ms`: the time of the lines, in milliseconds since 1970.
 
     `mask` hides the values of variables. `is_unfinished`: the end of the last line is not known, and may begin a value.
-    If lines were left out before them, the first event says how many, or about how many. `is_cut`: it says that the
-    end of the file was lost.
+    `left_out_lines`: the number of lines before these that were left out, which the first event reports; `is_estimate`:
+    the number is an estimate. `is_cut`: the first event reports that the end of the file was lost.
     """
     events = []
     if left_out_lines or is_cut:

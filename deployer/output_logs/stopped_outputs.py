@@ -1,4 +1,4 @@
-"""Which outputs are not stored as logs at present, and why."""
+"""Records which outputs are not stored as logs at present, and why."""
 
 import logging
 from collections.abc import Callable
@@ -16,7 +16,7 @@ class StoppedOutputs:
 
     clock: Callable[[], float]
     _reasons: dict[str, tuple[str, float]] = field(default_factory=dict)
-    """The last reason of each output, and the time since when the output is not stored."""
+    """The last reason of each output, and the time of its first failure."""
 
     def note(self, output: str, reason: str) -> bool:
         """Note why an output is not stored. Log a reason that no other output has, and return True for it."""
@@ -28,7 +28,7 @@ class StoppedOutputs:
         return is_new
 
     def clear(self, output: str) -> None:
-        """Note that an output is stored, or gone. Log it if no other output is stopped."""
+        """Note that an output is stored again, or was removed. Log it if no other output is stopped."""
         if self._reasons.pop(output, None) is not None and not self._reasons:
             logger.info("the output of applications is stored as logs again")
 
