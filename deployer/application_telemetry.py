@@ -40,6 +40,8 @@ class ApplicationTelemetry:
     """The URL of the edge as applications reach it, without `/api`; None: it is not known, and nothing is injected."""
     publish: PublishKey | None = None
     """None: the control plane finds new keys in the database within a second."""
+    on_key: list[Callable[[ApplicationKey], None]] = field(default_factory=list)
+    """Called with each key that `open` has read or created."""
 
     async def open(self, environment_id: str) -> TelemetryVariables | None:
         """Return the telemetry of the environment with this public ID, with a new key if its key was revoked.
@@ -62,6 +64,8 @@ class ApplicationTelemetry:
                 await self.publish(created)
             except StorageUnavailable as error:
                 logger.warning("the ingest key of an application is not published yet: %s", error)
+        for notify in self.on_key:
+            notify(key)
         return TelemetryVariables(key, self.url)
 
     @shielded

@@ -105,8 +105,21 @@ class LineSplitter:
         self._free_characters = self._line_capacity
 
     def _finish(self, line: str, *, unfinished: bool) -> str:
-        shown = self._mask.hide(line, unfinished=unfinished)
-        if len(shown) <= MAX_LINE_CHARACTERS and not self._is_overflowing:
-            return shown
-        # Hide once more: a value may end inside the note.
-        return self._mask.hide(shown[: MAX_LINE_CHARACTERS - len(TRUNCATION_NOTE)] + TRUNCATION_NOTE)
+        return hide_and_truncate(line, self._mask, unfinished=unfinished, is_truncated=self._is_overflowing)
+
+
+def hide_and_truncate(line: str, mask: Mask, *, unfinished: bool, is_truncated: bool = False) -> str:
+    """Return at most `MAX_LINE_CHARACTERS` of the line, in which values are hidden.
+
+    The cost does not depend on the length of the line: values are searched only in the characters that may be shown,
+    and in as many after them as a value may have. `unfinished`: the end of the line may begin a value. `is_truncated`:
+    the line is the beginning of a longer one.
+    """
+    searched = MAX_LINE_CHARACTERS + mask.max_pattern_characters
+    if len(line) > searched:
+        line, is_truncated = line[:searched], True
+    shown = mask.hide(line, unfinished=unfinished or is_truncated)
+    if len(shown) <= MAX_LINE_CHARACTERS and not is_truncated:
+        return shown
+    # Hide once more: a value may end inside the note.
+    return mask.hide(shown[: MAX_LINE_CHARACTERS - len(TRUNCATION_NOTE)] + TRUNCATION_NOTE)

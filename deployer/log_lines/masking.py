@@ -8,8 +8,10 @@ The patterns are blocks of at most 256 characters. So a long value is hidden eve
 cost of a line does not depend on the length of the values, and only one block has to be buffered.
 """
 
+from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from sys import getsizeof
 
 from deployer.log_lines.control_characters import remove_controls
 from deployer.log_lines.printed_forms import iterate_base64_forms, iterate_written_forms
@@ -26,6 +28,10 @@ http https utf8 utf-8 127.0.0.1 0.0.0.0
 COMMON_WORDS = frozenset(_WORDS.split())
 """Values in lower case that are shown, since they reveal nothing and are common in logs."""
 _BLOCK = 256
+# What a pattern uses besides its text: its places in a list, a set and two arrays.
+_PATTERN_BYTES = 100
+# Values that contain HIDDEN are rare, and need one or two rounds.
+_MAX_ROUNDS = 4
 
 
 class Mask:
@@ -40,24 +46,31 @@ class Mask:
         )
         self._first_characters = {pattern[:MIN_CHARACTERS] for pattern in self._patterns}
         self._prefixes = _find_prefixes(self._patterns)
+        self._jumps = _find_jumps(self._prefixes)
         self._has_placeholder_in_patterns = any(HIDDEN[0] in pattern for pattern in self._patterns)
         self.max_pattern_characters = max(map(len, self._patterns), default=0)
         """Length of the longest pattern; 0 without patterns."""
+        self.memory_bytes = sum(getsizeof(pattern) + _PATTERN_BYTES for pattern in self._patterns)
+        """About how much memory the mask uses."""
 
     def hide(self, text: str, *, unfinished: bool = False) -> str:
         """Return the text with `HIDDEN` in place of each value; values that touch or overlap become one.
 
         If the text is `unfinished`, an end of four or more characters that begins a value is hidden as well.
         """
-        spans = list(self._find(text))
-        if unfinished and len(text) - (begun := self.find_partial_value(text)) >= MIN_CHARACTERS:
-            spans.append((begun, len(text)))
-        if not spans:
-            return text
-        hidden = _replace(text, spans)
-        # The replacement may have composed a value that contains HIDDEN. Such a value is longer than HIDDEN, so the
-        # recursion ends.
-        return self.hide(hidden) if self._has_placeholder_in_patterns else hidden
+        for _ in range(_MAX_ROUNDS):
+            spans = list(self._find(text))
+            if unfinished and len(text) - (begun := self.find_partial_value(text)) >= MIN_CHARACTERS:
+                spans.append((begun, len(text)))
+            if not spans:
+                return text
+            text = _replace(text, spans)
+            # The replacement may have composed a value that contains HIDDEN.
+            if not self._has_placeholder_in_patterns:
+                return text
+            unfinished = False
+        # Each round might remove only one more character of a text that was made for this.
+        return HIDDEN
 
     def find_partial_value(self, text: str) -> int:
         """Return the start of the longest end of the text that begins a value; the text's length if there is none."""
@@ -70,21 +83,30 @@ class Mask:
         return len(text)
 
     def _find(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield start and end of the longest value at each position, in the order of the positions."""
+        """Yield start and end of the longest value at each position, in the order of the positions. Leave out values
+        that lie within those before."""
         first_characters = self._first_characters
         if not first_characters:
             return
+        patterns, end = self._patterns, 0
         for start in [
             at
             for at in range(len(text) - MIN_CHARACTERS + 1)
             if text[at : at + MIN_CHARACTERS] in first_characters
         ]:
             # All patterns that match here are prefixes of the last pattern that does not sort after the text.
-            at = bisect_right(self._patterns, text[start : start + _BLOCK]) - 1
-            while at >= 0 and not text.startswith(self._patterns[at], start):
-                at = self._prefixes[at]
+            at = bisect_right(patterns, text[start : start + _BLOCK]) - 1
+            if start < end and not patterns[at].startswith(text[start : end + 1]):
+                continue
+            # If a pattern matches, its prefixes do too: a jump over several prefixes is right if it ends at one that
+            # does not match.
+            while at >= 0 and not text.startswith(patterns[at], start):
+                jump = self._jumps[at]
+                is_too_far = jump < 0 or text.startswith(patterns[jump], start)
+                at = self._prefixes[at] if is_too_far else jump
             if at >= 0:
-                yield start, start + len(self._patterns[at])
+                end = max(end, start + len(patterns[at]))
+                yield start, end
 
 
 def _iterate_patterns(value: str) -> Iterator[str]:
@@ -118,15 +140,37 @@ def _split_blocks(form: str) -> Iterator[str]:
             yield block
 
 
-def _find_prefixes(patterns: list[str]) -> list[int]:
+def _find_prefixes(patterns: Sequence[str]) -> Sequence[int]:
     """Return for each of the sorted patterns the index of the longest other pattern that it begins with; -1: none."""
-    found: list[int] = []
+    found = array("i")
     for at, pattern in enumerate(patterns):
         before = at - 1
         while before >= 0 and not pattern.startswith(patterns[before]):
             before = found[before]
         found.append(before)
     return found
+
+
+def _find_jumps(prefixes: Sequence[int]) -> Sequence[int]:
+    """Return for each pattern the index of a shorter prefix; -1: none.
+
+    The lengths of the jumps make a search among n prefixes take O(log n) steps: Myers, "An applicative random-access
+    stack", Information Processing Letters 17 (1983).
+    """
+    jumps = array("i")
+    depths = array("i")
+    for prefix in prefixes:
+        if prefix < 0:
+            jumps.append(-1)
+            depths.append(0)
+            continue
+        depths.append(depths[prefix] + 1)
+        jump = jumps[prefix]
+        is_doubled = jump >= 0 and depths[prefix] - depths[jump] == depths[jump] - (
+            depths[jumps[jump]] if jumps[jump] >= 0 else -1
+        )
+        jumps.append(jumps[jump] if is_doubled else prefix)
+    return jumps
 
 
 def _replace(text: str, spans: Iterable[tuple[int, int]]) -> str:

@@ -1,1 +1,1 @@
-"""Stores what deployed processes print as log records, through the ingest of the edge."""
+"""Stores the output of deployed processes as log records, through the edge's ingest."""

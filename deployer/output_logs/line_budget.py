@@ -1,4 +1,4 @@
-"""Bounds how many lines of output are stored, so that they leave room for the account's other events."""
+"""Limits how many lines of output are stored, to leave most of the ingest rate to the account's other events."""
 
 import time
 from collections.abc import Callable

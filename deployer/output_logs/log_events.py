@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from deployer.log_lines.control_characters import remove_controls
-from deployer.log_lines.lines import MAX_LINE_CHARACTERS, TRUNCATION_NOTE
+from deployer.log_lines.lines import hide_and_truncate
 from deployer.log_lines.masking import Mask
 from pipeline_contracts.times import format_epoch_ms, from_epoch_ms
 
@@ -39,7 +39,7 @@ _CREDENTIAL = re.compile(r"(phr_[a-z]{3}_)[0-9A-Za-z_-]{8,}")
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What all lines of one process have in common."""
+    """The process that printed the lines."""
 
     service: str
     process: str
@@ -68,8 +68,8 @@ def make_events(
     """Return a log event for each line that has text. `at_ms`: the time of the lines, in milliseconds since 1970.
 
     `mask` hides the values of variables. `is_unfinished`: the end of the last line is not known, and may begin a value.
-    If lines were left out before them, the first event says how many, or about how many. `is_cut`: it says that the
-    end of the file was lost.
+    `left_out_lines`: the number of lines before these that were left out, which the first event reports; `is_estimate`:
+    the number is an estimate. `is_cut`: the first event reports that the end of the file was lost.
     """
     events = []
     if left_out_lines or is_cut:
@@ -79,9 +79,10 @@ def make_events(
             | {"attributes": printed.attributes() | {"pharos.left_out": True}}
         )
     for number, line in enumerate(lines, 1):
-        text = mask.hide(clean_line(line), unfinished=is_unfinished and number == len(lines))
+        is_last_unfinished = is_unfinished and number == len(lines)
+        text = hide_and_truncate(clean_line(line), mask, unfinished=is_last_unfinished)
         if text:
-            events.append(_read_json(text, printed, at_ms) or _event(printed, at_ms, "info", cut_text(text)))
+            events.append(_read_json(text, printed, mask, at_ms) or _event(printed, at_ms, "info", text))
     return events
 
 
@@ -111,12 +112,6 @@ def clean_line(line: bytes) -> str:
     return _CREDENTIAL.sub(r"\1•••", text.rstrip())
 
 
-def cut_text(text: str) -> str:
-    if len(text) <= MAX_LINE_CHARACTERS:
-        return text
-    return text[: MAX_LINE_CHARACTERS - len(TRUNCATION_NOTE)] + TRUNCATION_NOTE
-
-
 def _event(printed: Printed, at_ms: int, severity: str, title: str) -> dict[str, Any]:
     return {
         "type": "log",
@@ -128,19 +123,22 @@ def _event(printed: Printed, at_ms: int, severity: str, title: str) -> dict[str,
     }
 
 
-def _read_json(text: str, printed: Printed, at_ms: int) -> dict[str, Any] | None:
+def _read_json(text: str, printed: Printed, mask: Mask, at_ms: int) -> dict[str, Any] | None:
     """Return the event of a line that is a JSON object with a message; None for every other line."""
-    if not (text.startswith("{") and text.endswith("}")) or len(text) > MAX_LINE_CHARACTERS:
+    if not (text.startswith("{") and text.endswith("}")):
         return None
     try:
         record = msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
         return None
+    if "\\" in text:
+        # The line may have escaped characters of a value that other encoders leave, such as \u002B for a plus sign.
+        record = {mask.hide(name): _hide_in(value, mask) for name, value in record.items()}
     message = _take(record, _MESSAGES, str)
     if message is None or not message.strip():
         return None
     level = _take(record, _LEVELS, str | int)
-    event = _event(printed, at_ms, _read_severity(level), cut_text(message))
+    event = _event(printed, at_ms, _read_severity(level), message)
     time = _read_time(_take(record, _TIMES, str), at_ms)
     if time is not None:
         event["timestamp"] = time
@@ -150,6 +148,10 @@ def _read_json(text: str, printed: Printed, at_ms: int) -> dict[str, Any] | None
             event[name] = record.pop(name)
     event["attributes"] = {**dict(_scalars(record)), **printed.attributes()}
     return event
+
+
+def _hide_in(value: Any, mask: Mask) -> Any:
+    return mask.hide(value) if isinstance(value, str) else value
 
 
 def _take(record: dict[str, Any], names: Sequence[str], kind: Any) -> Any:

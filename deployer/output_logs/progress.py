@@ -13,7 +13,7 @@ import msgspec
 from deployer.write_atomically import write_atomically
 
 _MAX_BYTES = 4096
-_BEHIND_ALL = 2**62
+_PAST_ANY_END = 2**62
 
 
 class Progress(msgspec.Struct):
@@ -36,10 +36,10 @@ class Progress(msgspec.Struct):
     is_estimate: bool = False
     """True if some of them could not be counted."""
     is_cut: bool = False
-    """True if the output has lost its end since the last stored batch; the next batch reports it."""
+    """True if the end of the output was lost since the last stored batch; the next batch reports it."""
 
     def batch_id(self, name: str) -> str:
-        """Return the ID of the batch at this position. `name`: unique among the outputs of the environment."""
+        """Return the ID of the batch at this position. `name` is unique among the outputs of the environment."""
         place = f"{name}:{self.epoch}:{self.position}"
         if self.end == self.position:
             # Only a report of lines that were left out: the next batch begins at the same position.
@@ -59,13 +59,20 @@ class Progress(msgspec.Struct):
         self.is_in_line = self.ends_in_line
         self.left_out_lines, self.is_estimate, self.is_cut = 0, False, False
 
+    def drop_batch(self, lines: int) -> None:
+        """Leave the lines of the batch out, since the edge will never accept it. `lines`: their number, estimated."""
+        lost, is_report_only = self.left_out_lines, self.end == self.position
+        self.finish_batch()
+        if not is_report_only:
+            self.leave_out(lost + lines, is_estimate=True)
+
     def continue_at(self, position: int, *, is_in_line: bool, is_cut: bool) -> None:
-        """Continue at the end of an output that is shorter than was noted."""
+        """Continue at `position`, the end of an output that has become shorter."""
         self.epoch, self.position, self.end = secrets.token_hex(8), position, None
         self.is_in_line, self.is_cut = is_in_line, self.is_cut or is_cut
 
     def leave_out(self, lines: int, *, is_estimate: bool) -> None:
-        """Note that lines are not stored."""
+        """Count lines that are not stored."""
         self.left_out_lines += lines
         self.is_estimate = self.is_estimate or is_estimate
 
@@ -75,16 +82,18 @@ def new_progress(position: int = 0) -> Progress:
 
 
 def read_progress(output: Path) -> Progress:
-    """Return the progress of an output file; a new one if there is none. Raises `OSError` if it cannot be read now: a
-    new beginning would store the whole output again."""
+    """Return the progress of an output file; a new one if there is none.
+
+    Raises `OSError` if it cannot be read now: with a new one, the whole output would be stored again.
+    """
     try:
         with _progress_path(output).open("rb") as file:
             return msgspec.json.decode(file.read(_MAX_BYTES), type=Progress)
     except FileNotFoundError:
         return new_progress()
     except msgspec.DecodeError:
-        # Behind the end of every output, so that the reader continues at the end.
-        return new_progress(_BEHIND_ALL)
+        # A position after the end of every output, so that the reader continues at the end.
+        return new_progress(_PAST_ANY_END)
 
 
 def write_progress(output: Path, progress: Progress) -> None:

@@ -1,5 +1,7 @@
-"""Reads output files from a position on, across rotations. Blocking. The files are not trusted: links, pipes and
-devices are skipped."""
+"""Reads output files from a position on, across rotations. Blocking.
+
+Applications may replace the files, so links, pipes and devices are skipped.
+"""
 
 import errno
 import os
@@ -162,14 +164,14 @@ def _read_after_loss(path: Path, start: int, most_bytes: int, end: int) -> Piece
 
 
 def estimate_lines(size: int, sample: bytes = b"") -> int:
-    """Return how many lines so many bytes probably have, going by the lines of a sample."""
+    """Return about how many lines `size` bytes have, judging by the lines of a sample."""
     ends = sample.count(b"\n")
     return max(1, round(size * ends / len(sample) if ends else size / _USUAL_LINE_BYTES))
 
 
 def skip_lines(path: Path, start: int, target: int) -> tuple[int, int, bool]:
     """Return the first position of a line at or after `target`, the number of lines from `start` up to it, and whether
-    the number is an estimate: lines are gone, or too many to be counted."""
+    the number is an estimate: lines are lost, or too many to be counted."""
     position, lines, uncounted = start, 0, 0
     sample = b""
     while position < target:

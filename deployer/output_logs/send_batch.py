@@ -18,8 +18,8 @@ Outcome = Literal["stored", "wait", "key_refused", "too_large", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a batch: it is stored, it may be sent again after `seconds`, its key is not accepted, a smaller
-    one may be accepted, or it will never be accepted."""
+    """The result of a batch: it is stored, it may be sent again after `seconds`, its key is not accepted, a smaller
+    batch may be accepted, or this one will never be accepted."""
 
     outcome: Outcome
     reason: str = ""
@@ -46,7 +46,7 @@ async def send_batch(
             status, retry_after = response.status, response.headers.get("Retry-After", "")
             is_problem = response.content_type == _PROBLEM
     except TimeoutError:
-        return Answer("wait", f"{url} does not answer in time")
+        return Answer("wait", f"{url} did not respond in time")
     except (aiohttp.ClientError, OSError) as error:
         return Answer("wait", f"{url} cannot be reached ({type(error).__name__})")
     return read_answer(url, status, retry_after, is_problem=is_problem)
@@ -56,14 +56,15 @@ def read_answer(url: str, status: int, retry_after: str, *, is_problem: bool) ->
     """Return what a response means. `is_problem`: its body is a problem document, as those of the edge are."""
     if status == 202:
         return Answer("stored")
-    reason = f"{url} answers {status}"
+    reason = f"{url} returned {status}"
     if status in (401, 403):
         return Answer("key_refused", reason)
     if status == 413 and is_problem:
         return Answer("too_large", reason)
     if status in (400, 422) and is_problem:
         return Answer("refused", reason)
-    # Every other response may change: the address may lead to another server, such as one that expects TLS.
+    # Other responses may be temporary. The URL may also lead to another server, such as one that expects TLS, until
+    # someone corrects it.
     seconds = (
         min(float(retry_after), _LONGEST_WAIT) if retry_after.isascii() and retry_after.isdigit() else None
     )

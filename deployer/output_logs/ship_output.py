@@ -1,38 +1,31 @@
 """Stores the output of all processes of a deployer as log records.
 
 Each line is stored once, also if the deployer is killed: see `progress`. Processes write to files and never wait for
-this. Memory is bounded: one batch is read at a time. If the edge does not answer, lines wait in the files.
+this. Memory is bounded: a few batches are read at a time. If the edge does not answer, lines wait in the files.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import aiohttp
-from msgspec.structs import replace
 from sqlalchemy.exc import SQLAlchemyError
 
 from control_domain.projects.application_keys import ApplicationKey
 from control_domain.sealing import CannotOpen
 from deployer.application_telemetry import ApplicationTelemetry
 from deployer.describe_failure import describe_database_error
+from deployer.output_logs.account_limits import BATCH_LINES, AccountLimits
+from deployer.output_logs.batches import Batch, Batches
 from deployer.output_logs.deployment_masks import DeploymentMasks
+from deployer.output_logs.environment_keys import EnvironmentKeys
 from deployer.output_logs.line_budget import LineBudget
 from deployer.output_logs.log_events import Printed, make_events
-from deployer.output_logs.progress import Progress, read_progress, write_progress
-from deployer.output_logs.read_output import (
-    Cut,
-    OutputFile,
-    Piece,
-    estimate_lines,
-    find_end,
-    list_changed,
-    read_piece,
-    skip_lines,
-)
+from deployer.output_logs.read_output import OutputFile, estimate_lines, list_changed
 from deployer.output_logs.send_batch import Answer, send_batch
 from deployer.output_logs.stopped_outputs import StoppedOutputs
 from deployer.output_logs.take_lines import take_lines
@@ -42,19 +35,12 @@ from deployer.telemetry_variables import name_service
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0
+# The disk and the edge take most of the time of a batch.
+_FILES_AT_ONCE = 4
+# A control plane publishes a key within a second of its creation.
+_USUAL_REFUSALS = 2
 # Stops all outputs, so it is noted as one of its own.
 _DATABASE = "database"
-_KEYS_SECONDS = 30.0
-_BATCH_BYTES = 256 * 1024
-_BATCH_LINES = 500
-# Beyond the account's budget, older lines are left out: if more than this waits, as after a long outage …
-_MAX_BACKLOG = 8 * 2**20
-_KEPT_BACKLOG = 2**20
-# … or if so much is printed within a pass that the budget will not catch up.
-_FLOOD_BYTES = 2**20
-_KEPT_FLOOD = 2**18
-_FIRST_WAIT = 0.5
-_LONGEST_WAIT = 30.0
 _REQUEST_SECONDS = 60.0
 
 
@@ -73,23 +59,14 @@ class OutputShipper:
         self._folder = folder
         self._telemetry = telemetry
         self._session = session
-        self._budget = budget
-        self._clock = clock
         self._seen: dict[Path, tuple[int, int]] = {}
         self._due: dict[Path, OutputFile] = {}
         """Files that may have lines to store."""
-        self._progress: dict[Path, Progress] = {}
+        self._limits = AccountLimits(budget, clock)
+        self._batches = Batches(self._limits)
         self._masks = DeploymentMasks(telemetry.read_values)
-        self._ends: dict[Path, int] = {}
-        """The end of outputs at the last pass without budget."""
-        self._keys: dict[str, ApplicationKey] = {}
-        self._keys_read_at: dict[str, float] = {}
-        self._wait_until: dict[int, float] = {}
-        """When the next batch of an account may be sent."""
-        self._failures: dict[int, int] = {}
-        self._most_events: dict[int, int] = {}
-        """How many events a batch of an account may have, if the edge has refused a batch as too large."""
-        self.stopped = StoppedOutputs(self._clock)
+        self.keys = EnvironmentKeys(telemetry.find_keys, clock)
+        self.stopped = StoppedOutputs(clock)
 
     async def run(self) -> None:
         """Ship until cancelled."""
@@ -100,33 +77,44 @@ class OutputShipper:
                 self.stopped.note(_DATABASE, describe_database_error(error))
                 is_busy = False
             except Exception:
-                # One bad file must not end the logs of all applications.
                 logger.exception("the output of applications could not be stored as logs")
                 is_busy = False
             if not is_busy:
                 await asyncio.sleep(_POLL_SECONDS)
 
     async def ship_once(self) -> bool:
-        """Send at most one batch of each file. Return True if more may be sent at once."""
+        """Send at most one batch of each file. Return True if more may be sent at once. Raises database errors."""
         for file in await asyncio.to_thread(list_changed, self._folder, self._seen):
             self._due[file.path] = file
-        for path in self._progress.keys() - self._seen.keys():
-            del self._progress[path]
-            self._ends.pop(path, None)
-            self._due.pop(path, None)
-            self.stopped.clear(str(path))
+        self._forget_removed()
         if not self._due:
             return False
-        await self._read_keys({file.environment_id for file in self._due.values()})
+        await self.keys.refresh({file.environment_id for file in self._due.values()})
         self.stopped.clear(_DATABASE)
+        files = iter(list(self._due.values()))
+        async with asyncio.TaskGroup() as group:
+            workers = [group.create_task(self._ship_files(files)) for _ in range(_FILES_AT_ONCE)]
+        return any(worker.result() for worker in workers)
+
+    def _forget_removed(self) -> None:
+        removed = (self._batches.list_paths() | self._due.keys()) - self._seen.keys()
+        for path in removed:
+            self._batches.forget(path)
+            self._due.pop(path, None)
+            self.stopped.clear(str(path))
+        if removed:
+            self.keys.forget_all_but({path.parent.parent.name for path in self._seen})
+
+    async def _ship_files(self, files: Iterator[OutputFile]) -> bool:
         is_busy = False
-        for file in list(self._due.values()):
-            key = self._keys.get(file.environment_id)
-            if key is not None and self._wait_until.get(key.account_id, 0.0) <= self._clock():
+        for file in files:
+            key = self.keys.get(file.environment_id)
+            if key is not None and self._limits.may_send(key.account_id):
                 is_busy |= await self._try_file(file, key)
         return is_busy
 
     async def _try_file(self, file: OutputFile, key: ApplicationKey) -> bool:
+        """Send one batch of the file. Return True if more may be sent at once."""
         try:
             return await self._ship_file(file, key)
         except FileNotFoundError:
@@ -135,169 +123,68 @@ class OutputShipper:
             self.stopped.clear(str(file.path))
         except CannotOpen as error:
             self.stopped.note(str(file.path), str(error))
+        except SQLAlchemyError as error:
+            self.stopped.note(str(file.path), describe_database_error(error))
         except OSError as error:
             self.stopped.note(str(file.path), f"{file.path} cannot be used: {error.strerror}")
+        except Exception as error:
+            # One file must not stop the logs of all applications.
+            if self.stopped.note(str(file.path), f"{file.path} cannot be used: {type(error).__name__}"):
+                logger.exception("%s could not be stored as logs", file.path)
         return False
 
-    async def _read_keys(self, environments: set[str]) -> None:
-        now = self._clock()
-        stale = {
-            environment
-            for environment in environments
-            if now - self._keys_read_at.get(environment, float("-inf")) >= _KEYS_SECONDS
-        }
-        if not stale:
-            return
-        found = await self._telemetry.find_keys(stale)
-        for environment in stale:
-            self._keys_read_at[environment] = now
-            self._keys.pop(environment, None)
-        self._keys.update(found)
-
     async def _ship_file(self, file: OutputFile, key: ApplicationKey) -> bool:
-        """Send one batch of the file. Return True if it was stored, and more may follow."""
-        progress = self._progress.get(file.path)
-        if progress is None:
-            progress = self._progress[file.path] = await asyncio.to_thread(read_progress, file.path)
-        if progress.end is None:
-            begun = await self._begin_batch(file, key, progress)
-            if begun is None:
-                return False
-            progress = self._progress[file.path] = begun
-        assert progress.end is not None
-        piece = await self._read(file, progress, progress.end - progress.position)
-        if progress.end is None:
-            return True
-        if piece is None or piece.start != progress.position:
-            # The bytes of an interrupted batch are gone: it may have been stored or not.
-            progress.leave_out(estimate_lines(progress.end - progress.position), is_estimate=True)
-            progress.position, progress.end, progress.is_in_line = progress.end, None, False
-            return True
-        answer, events = await self._send(file, key, progress, piece)
-        return self._take_answer(file, key, progress, answer, events)
-
-    async def _begin_batch(
-        self, file: OutputFile, key: ApplicationKey, progress: Progress
-    ) -> Progress | None:
-        """Choose the next batch and write it down. Return the progress with it; None if there is nothing to send now.
-
-        `progress` gets no batch: if the write fails, none must be sent.
-        """
-        allowed = self._budget.available(key.account_id, key.ingest_rate)
-        piece = await self._read(file, progress, _BATCH_BYTES)
-        if piece is None:
-            self._due.pop(file.path, None)
-            return None
-        is_lost = piece.start != progress.position
-        # One event says how many lines were left out. If there is no room for others, it is a batch of its own.
-        most_lines = self._choose_size(key) - (is_lost or progress.has_report)
-        taken = take_lines(
-            piece.data,
-            most_lines,
-            is_in_line=progress.is_in_line and not is_lost,
-            is_full=len(piece.data) == _BATCH_BYTES,
-            is_ended=piece.is_last and piece.is_rotated,
-        )
-        # Whole batches only: each second's budget would otherwise become hundreds of small ones.
-        if len(taken.lines) > allowed:
-            backlog, printed = piece.end - progress.position, piece.end - self._ends.get(file.path, piece.end)
-            self._ends[file.path] = piece.end
-            if min(backlog, printed) > _FLOOD_BYTES:
-                await self._skip(file, progress, piece.end - _KEPT_FLOOD)
-            elif backlog > _MAX_BACKLOG:
-                await self._skip(file, progress, piece.end - _KEPT_BACKLOG)
-            return None
-        if is_lost:
-            lost = estimate_lines(piece.start - progress.position, piece.data)
-            progress.leave_out(lost, is_estimate=True)
-            progress.position, progress.is_in_line = piece.start, False
-        if taken.size == 0 and most_lines > 0:
-            if piece.is_last:
-                # No whole line is left: write down that the last batch is stored, and wait for a change.
-                await asyncio.to_thread(write_progress, file.path, progress)
+        batch = await self._batches.find(file, key)
+        if not isinstance(batch, Batch):
+            if batch == "wait_for_change":
                 self._due.pop(file.path, None)
-            return None
-        begun = replace(
-            progress,
-            end=progress.position + taken.size,
-            at_ms=piece.written_ms,
-            ends_in_line=taken.is_in_line,
-        )
-        await asyncio.to_thread(write_progress, file.path, begun)
-        self._budget.take(key.account_id, len(taken.lines))
-        return begun
+            return batch == "again"
+        events = await self._make_events(file, key, batch)
+        if not events:
+            return self._take_answer(file, key, batch, Answer("stored"), 0)
+        assert self._telemetry.url is not None
+        batch_id = batch.progress.batch_id(file.name)
+        answer = await send_batch(self._session, self._telemetry.url, key.secret, batch_id, events)
+        if answer.outcome == "stored":
+            self.keys.confirm(key)
+            self._limits.note_stored(key.account_id)
+        return self._take_answer(file, key, batch, answer, len(events))
 
-    def _choose_size(self, key: ApplicationKey) -> int:
-        """Return how many events the next batch of the account may have."""
-        most = min(_BATCH_LINES, self._budget.most_events(key.ingest_rate, key.ingest_burst))
-        return min(most, self._most_events.get(key.account_id, most))
-
-    async def _read(self, file: OutputFile, progress: Progress, most_bytes: int) -> Piece | None:
-        """Read from the progress on. If the output is shorter than that, drop the batch, and continue at the end: what
-        was written since is not told from what is stored already."""
-        try:
-            piece = await asyncio.to_thread(read_piece, file.path, progress.position, most_bytes)
-            is_whole = piece is None or piece.start != progress.position or len(piece.data) == most_bytes
-            if progress.end is not None and not is_whole:
-                raise Cut
-            return piece
-        except Cut:
-            end = await asyncio.to_thread(find_end, file.path)
-            progress.continue_at(end.position, is_in_line=end.is_in_line, is_cut=not end.is_empty)
-            return await asyncio.to_thread(read_piece, file.path, progress.position, most_bytes)
-
-    async def _skip(self, file: OutputFile, progress: Progress, target: int) -> None:
-        position, lines, is_estimate = await asyncio.to_thread(
-            skip_lines, file.path, progress.position, target
-        )
-        progress.position, progress.is_in_line = position, False
-        progress.leave_out(lines, is_estimate=is_estimate)
-        await asyncio.to_thread(write_progress, file.path, progress)
-
-    async def _send(
-        self, file: OutputFile, key: ApplicationKey, progress: Progress, piece: Piece
-    ) -> tuple[Answer, int]:
-        """Send the batch. Return what became of it, and its number of events."""
+    async def _make_events(self, file: OutputFile, key: ApplicationKey, batch: Batch) -> list[dict[str, Any]]:
+        progress = batch.progress
         taken = take_lines(
-            piece.data,
-            _BATCH_LINES,
-            is_in_line=progress.is_in_line,
-            is_full=False,
-            is_ended=True,
+            batch.piece.data, BATCH_LINES, is_in_line=progress.is_in_line, is_full=False, is_ended=True
         )
         service = name_service(key.project, file.process)
         printed = Printed(service, file.process, file.number, file.deployment_id)
         mask = await self._masks.find(file.environment_id, file.deployment_id)
+
+        def make() -> tuple[list[dict[str, Any]], float]:
+            begun = time.thread_time()
+            events = make_events(
+                taken.lines,
+                printed,
+                mask,
+                progress.at_ms,
+                left_out_lines=progress.left_out_lines,
+                is_estimate=progress.is_estimate,
+                is_cut=progress.is_cut,
+                is_unfinished=progress.ends_in_line,
+            )
+            return events, time.thread_time() - begun
+
         # In a thread: long lines take a while to search.
-        events = await asyncio.to_thread(
-            make_events,
-            taken.lines,
-            printed,
-            mask,
-            progress.at_ms,
-            left_out_lines=progress.left_out_lines,
-            is_estimate=progress.is_estimate,
-            is_cut=progress.is_cut,
-            is_unfinished=progress.ends_in_line,
-        )
-        if not events:
-            return Answer("stored"), 0
-        assert self._telemetry.url is not None
-        answer = await send_batch(
-            self._session, self._telemetry.url, key.secret, progress.batch_id(file.name), events
-        )
-        return answer, len(events)
+        events, cpu_seconds = await asyncio.to_thread(make)
+        self._limits.count_cpu_seconds(key.account_id, cpu_seconds)
+        return events
 
     def _take_answer(
-        self, file: OutputFile, key: ApplicationKey, progress: Progress, answer: Answer, events: int
+        self, file: OutputFile, key: ApplicationKey, batch: Batch, answer: Answer, events: int
     ) -> bool:
-        account = key.account_id
+        """Note what became of a batch. Return True if more may be sent at once."""
+        account, progress = key.account_id, batch.progress
         if answer.outcome == "stored":
-            self._failures.pop(account, None)
             self.stopped.clear(str(file.path))
-            if events and (most := self._most_events.pop(account, _BATCH_LINES)) < _BATCH_LINES:
-                # The limit may have been raised: find out step by step.
-                self._most_events[account] = most + 1
             progress.finish_batch()
             # The others come first: one output must not take the whole budget of the account.
             if file.path in self._due:
@@ -305,27 +192,21 @@ class OutputShipper:
             return True
         if answer.outcome == "too_large" and events > 1:
             # Nothing of it is stored: the next batch begins at the same position, with the same ID.
-            self._most_events[account] = events // 2
+            self._limits.note_too_large(account, events)
             progress.end = None
             return True
+        if answer.outcome == "key_refused":
+            if self.keys.refuse(key) > _USUAL_REFUSALS:
+                self.stopped.note(str(file.path), answer.reason)
+            return False
         self.stopped.note(str(file.path), answer.reason)
         if answer.outcome in ("refused", "too_large"):
-            # A repetition would be refused as well. If one event is too large, more of the others are not.
-            self._most_events.pop(account, None)
+            # A repetition would be refused as well.
+            self._limits.note_refused(account)
             assert progress.end is not None
-            size, lost = progress.end - progress.position, progress.left_out_lines
-            progress.finish_batch()
-            if size:
-                progress.leave_out(lost + estimate_lines(size), is_estimate=True)
+            progress.drop_batch(estimate_lines(progress.end - progress.position))
             return True
-        if answer.outcome == "key_refused":
-            # The next deployment gets a new key.
-            self._keys.pop(file.environment_id, None)
-            return False
-        failures = self._failures.get(account, 0)
-        self._failures[account] = failures + 1
-        seconds = answer.seconds or min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures, 10))
-        self._wait_until[account] = self._clock() + seconds
+        self._limits.note_failure(account, answer.seconds)
         return False
 
 
@@ -344,8 +225,10 @@ async def shipping_output(
     timeout = aiohttp.ClientTimeout(total=_REQUEST_SECONDS, sock_connect=10)
     async with aiohttp.ClientSession(timeout=timeout) as session:
         shipper = OutputShipper(folder, telemetry, session, LineBudget())
+        telemetry.on_key.append(shipper.keys.accept)
         task = asyncio.create_task(shipper.run(), name="output logs")
         try:
             yield shipper.stopped.describe
         finally:
+            telemetry.on_key.remove(shipper.keys.accept)
             await end_tasks(task)

@@ -1,4 +1,4 @@
-"""Which outputs are not stored as logs at present, and why."""
+"""Records which outputs are not stored as logs at present, and why."""
 
 import logging
 from collections.abc import Callable
@@ -16,17 +16,19 @@ class StoppedOutputs:
 
     clock: Callable[[], float]
     _reasons: dict[str, tuple[str, float]] = field(default_factory=dict)
-    """The last reason of each output, and the time since when the output is not stored."""
+    """The last reason of each output, and the time of its first failure."""
 
-    def note(self, output: str, reason: str) -> None:
-        """Note why an output is not stored, and log a reason that no other output has."""
+    def note(self, output: str, reason: str) -> bool:
+        """Note why an output is not stored. Log a reason that no other output has, and return True for it."""
         known, since = self._reasons.get(output, ("", self.clock()))
-        if reason != known and all(reason != each for each, _ in self._reasons.values()):
+        is_new = reason != known and all(reason != each for each, _ in self._reasons.values())
+        if is_new:
             logger.warning("the output of applications is not stored as logs: %s", reason)
         self._reasons[output] = reason, since
+        return is_new
 
     def clear(self, output: str) -> None:
-        """Note that an output is stored, or gone. Log it if no other output is stopped."""
+        """Note that an output is stored again, or was removed. Log it if no other output is stopped."""
         if self._reasons.pop(output, None) is not None and not self._reasons:
             logger.info("the output of applications is stored as logs again")
 

@@ -8,18 +8,18 @@ class Taken(NamedTuple):
 
     lines: list[bytes]
     size: int
-    """The number of bytes that the lines take, with those that are left out."""
+    """The number of bytes that the lines take, including bytes that are left out."""
     is_in_line: bool
-    """True if the last line goes on: the rest of it is left out."""
+    """True if the last line continues after these bytes: the rest of it is left out."""
 
 
 def take_lines(data: bytes, most_lines: int, *, is_in_line: bool, is_full: bool, is_ended: bool) -> Taken:
     """Return up to `most_lines` lines from the beginning of `data`.
 
     `is_in_line`: the data begin inside a line that was stored in part, whose rest is left out. `is_full`: more data
-    follow, so a line without an end is too long. `is_ended`: the file ends here, and a line without an end goes on in
-    another one. In both cases the rest of the line is left out: it could be the end of a secret, which nobody would
-    recognize.
+    follow, so a line without an end is too long. `is_ended`: the file ends here, and a line without an end continues in
+    another file. In both cases the rest of the line is left out: it could be the second half of a secret, which the
+    mask does not recognize.
     """
     begin = 0
     if is_in_line:
@@ -34,7 +34,7 @@ def take_lines(data: bytes, most_lines: int, *, is_in_line: bool, is_full: bool,
         lines.append(data[begin:end])
         begin = end + 1
     if len(lines) < most_lines and begin < len(data):
-        # A line that a full read holds only in part, but that does not begin it, is read again from its start.
+        # If a full read ends in a line that did not begin the read, the next read begins with that line.
         is_too_long = is_full and begin == 0
         if is_too_long or is_ended:
             lines.append(data[begin:])

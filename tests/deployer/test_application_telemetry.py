@@ -107,6 +107,8 @@ async def test_a_key_is_made_once_and_again_after_its_revocation(platform: Platf
 
     keys = SealingKeys([_OLD])
     telemetry = ApplicationTelemetry(platform.sessions, keys, utc_now, "http://edge", publish=publish)
+    known: list[ApplicationKey] = []
+    telemetry.on_key.append(known.append)
     both = await asyncio.gather(*(telemetry.open(environment.public_id) for _ in range(4)))
     first = both[0]
     assert first is not None and all(one == first for one in both)
@@ -126,6 +128,8 @@ async def test_a_key_is_made_once_and_again_after_its_revocation(platform: Platf
     assert (await platform.call("DELETE", path)).status == 200
     second = await telemetry.open(environment.public_id)
     assert second is not None and second.key.secret != first.key.secret
+    # Output is stored under the new key at once.
+    assert known == [first.key] * 4 + [other.key, second.key]
     former, present = await _rows(platform, environment.id)
     assert (former.sealed, former.sealing_key_id) == (None, None)
     assert present.digest == digest_credential(second.key.secret)

@@ -4,13 +4,15 @@ import base64
 import json
 import shlex
 import subprocess
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deployer.log_lines.masking import COMMON_WORDS, HIDDEN, Mask
+from tests.support.examples import EXAMPLES
 
 SECRET = 'pä$$ "wörd"/it\'s+100%&<x>'
 
@@ -84,6 +86,50 @@ def test_a_value_that_a_replacement_composes_is_hidden() -> None:
     mask = Mask(["abcd", f"{HIDDEN}x", "••••"])
     assert mask.hide("abcdx") == HIDDEN
     assert mask.hide("•abcd") == HIDDEN
+
+
+def test_values_that_contain_the_placeholder_do_not_hide_one_character_at_a_time() -> None:
+    mask = Mask(["secret", f"{HIDDEN}a"])
+    assert mask.hide("secretaab") == f"{HIDDEN}b"
+    assert mask.hide("secret" + "a" * 5000) == HIDDEN
+
+
+class _Counted(str):
+    """A text that counts how often it is compared with the beginning of a value."""
+
+    comparisons = 0
+
+    def startswith(self, *arguments: Any) -> bool:
+        _Counted.comparisons += 1
+        return super().startswith(*arguments)
+
+
+@pytest.mark.parametrize("repeated", [1, 2, 4, 17, 128, 255])
+def test_the_cost_of_a_text_does_not_depend_on_the_number_of_values(repeated: int) -> None:
+    """Each value is the beginning of the next one, and the text begins all of them again and again."""
+    mask = Mask(["a" * length for length in range(4, 257)] + ["a" * 256 + "b"])
+    text = _Counted(("a" * repeated + "c") * (4000 // repeated))
+    _Counted.comparisons = 0
+    mask.hide(text)
+    # About twice the binary logarithm of 253 values, where a match begins; less elsewhere.
+    assert _Counted.comparisons <= 6 * len(text)
+
+
+@settings(max_examples=EXAMPLES)
+@given(
+    st.lists(st.text("ab•", min_size=4, max_size=12), min_size=1, max_size=12), st.text("ab•", max_size=60)
+)
+def test_exactly_the_values_are_hidden(values: list[str], text: str) -> None:
+    mask = Mask(values)
+    covered = [False] * len(text)
+    for pattern in mask._patterns:
+        for start in range(len(text)):
+            if text.startswith(pattern, start):
+                covered[start : start + len(pattern)] = [True] * len(pattern)
+    found = [False] * len(text)
+    for start, end in mask._find(text):
+        found[start:end] = [True] * (end - start)
+    assert found == covered
 
 
 def test_an_unfinished_text_hides_the_beginning_of_a_value() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from deployer.log_lines.lines import MAX_LINE_CHARACTERS, TRUNCATION_NOTE
 from deployer.log_lines.masking import Mask
 from deployer.output_logs.log_events import Printed, make_events
 from deployer.output_logs.take_lines import Taken, take_lines
@@ -56,6 +57,36 @@ def test_values_of_variables_are_hidden() -> None:
     events = make_events(lines, _PRINTED, Mask(["hunter2hunter2"]), _AT, is_unfinished=True)
     assert [event["title"] for event in events] == ["connects with •••", "uses •••", "•••"]
     assert events[1]["attributes"]["dsn"] == "x:•••@y"
+
+
+def test_a_value_is_hidden_however_json_escapes_it() -> None:
+    # As .NET's System.Text.Json does.
+    line = rb'{"msg":"uses pass\u002Bword","dsn":"x:pass\u002Bword@y","pass\u002Bword":1,"span_id":"pass\u002Bword"}'
+    [event] = make_events([line], _PRINTED, Mask(["pass+word"]), _AT)
+    assert (event["title"], event["span_id"]) == ("uses •••", "•••")
+    assert {"dsn": "x:•••@y", "•••": 1}.items() <= event["attributes"].items()
+
+
+def test_a_long_line_is_searched_only_as_far_as_it_is_shown() -> None:
+    value = "correct horse battery staple"
+    searched: list[int] = []
+
+    class Recording(Mask):
+        def hide(self, text: str, *, unfinished: bool = False) -> str:
+            searched.append(len(text))
+            return super().hide(text, unfinished=unfinished)
+
+    mask = Recording([value])
+    # The line is cut before, in and after the value.
+    for offset in range(-20, 30):
+        searched.clear()
+        line = "-" * (MAX_LINE_CHARACTERS - len(TRUNCATION_NOTE) + offset) + value + "-" * 200_000
+        [event] = make_events([line.encode()], _PRINTED, mask, _AT)
+        shown = event["title"].removesuffix(TRUNCATION_NOTE)
+        assert len(event["title"]) <= MAX_LINE_CHARACTERS and shown != event["title"]
+        # Less than four characters of a value may end a line, as in the log of a deployment.
+        assert not any(value[:size] in shown for size in range(4, len(value)))
+        assert sum(searched) < 3 * MAX_LINE_CHARACTERS
 
 
 def test_empty_lines_are_left_out() -> None:

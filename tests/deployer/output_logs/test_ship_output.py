@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -20,11 +20,13 @@ from sqlalchemy.exc import OperationalError
 
 from control_domain.projects.application_keys import ApplicationKey
 from control_domain.sealing import CannotOpen
-from deployer.output_logs import ship_output
+from deployer.output_logs import batches, ship_output
+from deployer.output_logs.account_limits import AccountLimits
 from deployer.output_logs.line_budget import LineBudget
 from deployer.output_logs.progress import read_progress
 from deployer.output_logs.ship_output import OutputShipper
 from deployer.output_logs.stopped_outputs import StoppedOutputs
+from deployer.processes import output_file
 from deployer.processes.output_file import truncate_output
 from tests.deployer.unreadable import unreadable
 from tests.operator_cli.fake_ingest import FakeIngest, Fault, answer, cut_connection
@@ -42,6 +44,7 @@ class _Telemetry:
     fault: Exception | None = None
     values: list[str] = field(default_factory=list)
     sealed: Exception | None = None
+    on_key: list[Callable[[ApplicationKey], None]] = field(default_factory=list)
 
     async def find_keys(self, environment_ids: Any) -> dict[str, ApplicationKey]:
         self.reads += 1
@@ -90,7 +93,7 @@ class _World:
             if not await self.shipper.ship_once() and not self.shipper._due:
                 return
             self.now += 5
-        raise AssertionError(f"lines are left: {self.shipper._progress}")
+        raise AssertionError(f"lines are left: {self.shipper._batches._progress}")
 
     @property
     def titles(self) -> list[str]:
@@ -212,8 +215,8 @@ async def test_an_application_that_truncates_its_output_starts_anew(tmp_path: Pa
 async def test_a_flood_is_bounded_by_a_share_of_the_rate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ship_output, "_MAX_BACKLOG", 20_000)
-    monkeypatch.setattr(ship_output, "_KEPT_BACKLOG", 2_000)
+    monkeypatch.setattr(batches, "_MAX_BACKLOG", 20_000)
+    monkeypatch.setattr(batches, "_KEPT_BACKLOG", 2_000)
     async with _world(tmp_path, rate=50) as world:
         # 10 lines a second, and 100 at once.
         for number in range(10_000):
@@ -235,8 +238,8 @@ async def test_a_flood_is_bounded_by_a_share_of_the_rate(
 async def test_a_flood_that_goes_on_is_skipped_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ship_output, "_FLOOD_BYTES", 20_000)
-    monkeypatch.setattr(ship_output, "_KEPT_FLOOD", 1_000)
+    monkeypatch.setattr(batches, "_FLOOD_BYTES", 20_000)
+    monkeypatch.setattr(batches, "_KEPT_FLOOD", 1_000)
     async with _world(tmp_path, rate=50) as world:
         for second in range(6):
             world.print("".join(f"line {second} {number:05d}\n" for number in range(5_000)))
@@ -296,6 +299,187 @@ async def test_a_refused_key_waits_for_the_next_one(tmp_path: Path) -> None:
         assert world.titles == ["one"]
 
 
+async def test_output_of_a_new_environment_is_stored_once_its_key_is_created(tmp_path: Path) -> None:
+    async with _world(tmp_path) as world:
+        key = world.telemetry.keys.pop(_ENVIRONMENT)
+        world.print("one\n")
+        for _ in range(3):
+            await world.shipper.ship_once()
+        assert world.titles == []
+        # No time passes, and the database is not asked again.
+        world.shipper.keys.accept(key)
+        await world.shipper.ship_once()
+        assert (world.titles, world.telemetry.reads) == (["one"], 1)
+
+
+async def test_a_key_that_the_edge_does_not_know_yet_is_tried_again_after_a_second(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with _world(tmp_path) as world:
+        world.print("one\n")
+        world.ingest.faults.append(answer(401))
+        await world.shipper.ship_once()
+        world.now += 1
+        await world.shipper.ship_once()
+        assert world.titles == ["one"]
+        assert caplog.records == []
+        # A revoked key is reported.
+        world.ingest.faults += [answer(401)] * 3
+        world.print("two\n")
+        await world.settle()
+        assert world.titles == ["one", "two"]
+        assert [record.message.rpartition(" ")[2] for record in caplog.records] == ["401"]
+
+
+async def test_shipping_gets_the_keys_that_the_deployer_creates(tmp_path: Path) -> None:
+    telemetry: Any = _Telemetry("http://127.0.0.1:9", {})
+    async with ship_output.shipping_output(tmp_path / "outputs", telemetry):
+        assert len(telemetry.on_key) == 1
+    assert telemetry.on_key == []
+
+
+async def test_an_output_that_cannot_be_read_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with _world(tmp_path) as world:
+        (world.path.parent / "a.1.log").write_text("bad\n")
+        world.print("good\n")
+        really_make = ship_output.make_events
+
+        def make(lines: list[bytes], *arguments: Any, **options: Any) -> Any:
+            if lines == [b"bad"]:
+                raise RecursionError
+            return really_make(lines, *arguments, **options)
+
+        with monkeypatch.context() as broken:
+            broken.setattr(ship_output, "make_events", make)
+            for _ in range(3):
+                await world.shipper.ship_once()
+            assert world.titles == ["good"]
+            world.now += 60
+            assert "a.1.log cannot be used: RecursionError" in (world.shipper.stopped.describe() or "")
+        # With one traceback, not one for each pass.
+        assert sum(record.exc_info is not None for record in caplog.records) == 1
+        await world.settle()
+        assert world.titles == ["good", "bad"]
+
+
+async def test_an_account_does_not_wait_for_the_requests_of_another_one(tmp_path: Path) -> None:
+    async with _world(tmp_path) as world:
+        other = world.folder / "env_b" / "8" / "web.1.log"
+        other.parent.mkdir(parents=True)
+        other.write_text("quick\n")
+        world.telemetry.keys["env_b"] = replace(
+            world.telemetry.keys[_ENVIRONMENT], environment_id="env_b", account_id=2
+        )
+        world.print("slow\n")
+        is_stored = asyncio.Event()
+
+        async def rule(request: web.Request, body: dict[str, Any]) -> None:
+            if body["events"][0]["title"] == "quick":
+                is_stored.set()
+            await is_stored.wait()
+
+        world.ingest.rule = rule
+        async with asyncio.timeout(10):
+            await world.shipper.ship_once()
+        assert sorted(world.titles) == ["quick", "slow"]
+
+
+async def test_a_flood_does_not_delay_other_outputs(tmp_path: Path) -> None:
+    async with _world(tmp_path, rate=5000) as world:
+        quiet = world.folder / "env_b" / "8" / "web.1.log"
+        quiet.parent.mkdir(parents=True)
+        world.telemetry.keys["env_b"] = replace(
+            world.telemetry.keys[_ENVIRONMENT], environment_id="env_b", account_id=2
+        )
+        for number in range(5):
+            world.print((b"flood " * 10 + b"\n") * 200_000)
+            truncate_output(world.path, 10 * 2**20)
+            with quiet.open("a") as file:
+                file.write(f"quiet {number}\n")
+            await world.shipper.ship_once()
+            assert f"quiet {number}" in world.titles
+            world.now += 1
+
+
+def test_an_account_uses_a_share_of_one_core(tmp_path: Path) -> None:
+    now = 0.0
+    limits = AccountLimits(LineBudget(lambda: now), lambda: now)
+    key = ApplicationKey("the-key", _ENVIRONMENT, "production", "shop", 1, 5000.0, 50_000)
+    limits.count_cpu_seconds(1, 1.2)
+    assert limits.count_allowed(key) == 0
+    assert limits.count_allowed(replace(key, account_id=2)) > 0
+    now = 0.9
+    assert limits.count_allowed(key) == 0
+    now = 1.1
+    assert limits.count_allowed(key) > 0
+
+
+@pytest.mark.parametrize("event", ["truncated", "rotated", "rotated twice", "removed", "overwritten"])
+async def test_a_file_that_changes_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, event: str
+) -> None:
+    async with _world(tmp_path) as world:
+        world.print("".join(f"first {number}\n" for number in range(5)))
+        await world.settle()
+        world.print("".join(f"second {number}\n" for number in range(5)))
+        really_write = batches.write_progress
+
+        def write(*arguments: Any) -> None:
+            """The batch is chosen and written down; its bytes are read once more to send them."""
+            really_write(*arguments)
+            monkeypatch.setattr(batches, "write_progress", really_write)
+            match event:
+                case "truncated":
+                    os.truncate(world.path, 0)
+                case "rotated":
+                    truncate_output(world.path, 60)
+                case "rotated twice":
+                    truncate_output(world.path, 60)
+                    world.print("x" * 100 + "\n")
+                    truncate_output(world.path, 60)
+                case "removed":
+                    world.path.unlink()
+                case "overwritten":
+                    world.path.write_text("short\n")
+
+        monkeypatch.setattr(batches, "write_progress", write)
+        await world.shipper.ship_once()
+        world.print("third\n")
+        await world.settle()
+        world.print("fourth\n")
+        await world.settle()
+        assert len(world.titles) == len(set(world.titles))
+        assert world.titles[:5] == [f"first {number}" for number in range(5)]
+        assert world.titles[-1] == "fourth"
+        second = [title for title in world.titles if title.startswith("second")]
+        assert second == ([f"second {number}" for number in range(5)] if event == "rotated" else [])
+        is_reported = any("left out" in title or "missing" in title for title in world.titles)
+        assert is_reported or event in ("rotated", "truncated", "removed"), world.titles
+        assert world.ingest.conflicts == []
+
+
+async def test_a_rotation_on_a_full_disk_repeats_no_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with _world(tmp_path) as world:
+        lines = [f"line {number}" for number in range(30)]
+        world.print("\n".join(lines) + "\n")
+        await world.settle()
+        with monkeypatch.context() as full:
+            full.setattr(output_file, "write_atomically", Mock(side_effect=OSError(errno.ENOSPC, "no space")))
+            truncate_output(world.path, 50)
+        world.print("after\n")
+        await world.settle()
+        world.print("later\n")
+        await world.settle()
+        assert world.titles[:30] == lines
+        note, later = world.titles[30:]
+        assert note.startswith("Lines may be missing here") and later == "later"
+        assert world.ingest.conflicts == []
+
+
 async def test_refused_batches_and_foreign_files_stop_nothing(tmp_path: Path) -> None:
     async with _world(tmp_path) as world:
         secret = tmp_path / "secret"
@@ -352,9 +536,11 @@ async def test_a_database_outage_is_survived(tmp_path: Path, monkeypatch: pytest
         world.print("one\n")
         task = asyncio.create_task(world.shipper.run())
         while world.telemetry.reads < 3:
+            world.now += 1
             await asyncio.sleep(0.001)
         world.telemetry.fault = None
         while not world.titles:
+            world.now += 1
             await asyncio.sleep(0.001)
         task.cancel()
         await asyncio.wait({task})
@@ -371,7 +557,7 @@ async def test_nothing_is_sent_before_its_position_is_on_the_disk(
         await world.settle()
         world.print("line 1\n")
         with monkeypatch.context() as full:
-            full.setattr(ship_output, "write_progress", Mock(side_effect=OSError(errno.ENOSPC, "no space")))
+            full.setattr(batches, "write_progress", Mock(side_effect=OSError(errno.ENOSPC, "no space")))
             for _ in range(3):
                 await world.shipper.ship_once()
         assert world.titles == ["line 0"]
@@ -526,4 +712,4 @@ async def test_a_clock_that_is_set_back_does_not_stop_shipping(tmp_path: Path) -
         world.ingest.faults.append(answer(503, **{"Retry-After": "60"}))
         await shipper.ship_once()
         # The end of the wait is a time of the clock that nobody sets.
-        assert shipper._wait_until[1] <= time.monotonic() + 60
+        assert shipper._limits._wait_until[1] <= time.monotonic() + 60

@@ -1,0 +1,155 @@
+"""Chooses the next batch of an output file, and writes it down before it is sent."""
+
+import asyncio
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from msgspec.structs import replace
+
+from control_domain.projects.application_keys import ApplicationKey
+from deployer.output_logs.account_limits import AccountLimits
+from deployer.output_logs.progress import Progress, read_progress, write_progress
+from deployer.output_logs.read_output import (
+    Cut,
+    OutputFile,
+    Piece,
+    estimate_lines,
+    find_end,
+    read_piece,
+    skip_lines,
+)
+from deployer.output_logs.take_lines import take_lines
+
+_BATCH_BYTES = 256 * 1024
+# Beyond the account's budget, older lines are left out: if more than this waits, as after a long outage …
+_MAX_BACKLOG = 8 * 2**20
+_KEPT_BACKLOG = 2**20
+# … or if so much is printed within a pass that the budget will not catch up.
+_FLOOD_BYTES = 2**20
+_KEPT_FLOOD = 2**18
+
+
+class Batch(NamedTuple):
+    """A batch that is written down, with its bytes."""
+
+    progress: Progress
+    """Of the file; its `end` is that of the batch."""
+    piece: Piece
+
+
+NoBatch = Literal["wait_for_change", "wait", "again"]
+"""There is no batch: wait until the file changes, wait for the account's budget, or call `find` again at once."""
+
+
+class Batches:
+    """The batches of all output files. Memory is bounded: one batch is read at a time for each call."""
+
+    def __init__(self, limits: AccountLimits) -> None:
+        self._limits = limits
+        self._progress: dict[Path, Progress] = {}
+        self._ends: dict[Path, int] = {}
+        """The end of outputs at the last pass without budget."""
+
+    def list_paths(self) -> set[Path]:
+        """Return the paths of the files whose progress is known."""
+        return set(self._progress)
+
+    def forget(self, path: Path) -> None:
+        """Forget a file that was removed."""
+        self._progress.pop(path, None)
+        self._ends.pop(path, None)
+
+    async def find(self, file: OutputFile, key: ApplicationKey) -> Batch | NoBatch:
+        """Return the batch that is written down and may have been sent, or choose the next one. Raises `OSError`."""
+        progress = self._progress.get(file.path)
+        if progress is None:
+            progress = self._progress[file.path] = await asyncio.to_thread(read_progress, file.path)
+        if progress.end is None:
+            begun = await self._begin(file, key, progress)
+            if isinstance(begun, str):
+                return begun
+            progress = self._progress[file.path] = begun
+        assert progress.end is not None
+        piece = await _read(file, progress, progress.end - progress.position)
+        if progress.end is None:
+            return "again"
+        if piece is None or piece.start != progress.position:
+            # The bytes of an interrupted batch are gone: it may have been stored or not.
+            progress.leave_out(estimate_lines(progress.end - progress.position), is_estimate=True)
+            progress.position, progress.end, progress.is_in_line = progress.end, None, False
+            return "again"
+        return Batch(progress, piece)
+
+    async def _begin(self, file: OutputFile, key: ApplicationKey, progress: Progress) -> Progress | NoBatch:
+        """Choose the next batch and write it down. Return the progress with it.
+
+        `progress` gets no batch: if the write fails, none must be sent.
+        """
+        allowed = self._limits.count_allowed(key)
+        piece = await _read(file, progress, _BATCH_BYTES)
+        if piece is None:
+            return "wait_for_change"
+        is_lost = piece.start != progress.position
+        # One event says how many lines were left out. If there is no room for others, it is a batch of its own.
+        most_lines = self._limits.choose_size(key) - (is_lost or progress.has_report)
+        taken = take_lines(
+            piece.data,
+            most_lines,
+            is_in_line=progress.is_in_line and not is_lost,
+            is_full=len(piece.data) == _BATCH_BYTES,
+            is_ended=piece.is_last and piece.is_rotated,
+        )
+        # Whole batches only: each second's budget would otherwise become hundreds of small ones.
+        if len(taken.lines) > allowed:
+            await self._skip_flood(file, progress, piece.end)
+            return "wait"
+        if is_lost:
+            lost = estimate_lines(piece.start - progress.position, piece.data)
+            progress.leave_out(lost, is_estimate=True)
+            progress.position, progress.is_in_line = piece.start, False
+        if taken.size == 0 and most_lines > 0:
+            if not piece.is_last:
+                return "wait"
+            # No whole line is left: write down that the last batch is stored, and wait for a change.
+            await asyncio.to_thread(write_progress, file.path, progress)
+            return "wait_for_change"
+        begun = replace(
+            progress,
+            end=progress.position + taken.size,
+            at_ms=piece.written_ms,
+            ends_in_line=taken.is_in_line,
+        )
+        await asyncio.to_thread(write_progress, file.path, begun)
+        self._limits.count_lines(key, len(taken.lines))
+        return begun
+
+    async def _skip_flood(self, file: OutputFile, progress: Progress, end: int) -> None:
+        """Leave older lines out if too many wait. `end`: of the output."""
+        backlog, printed = end - progress.position, end - self._ends.get(file.path, end)
+        self._ends[file.path] = end
+        if min(backlog, printed) > _FLOOD_BYTES:
+            await _skip(file, progress, end - _KEPT_FLOOD)
+        elif backlog > _MAX_BACKLOG:
+            await _skip(file, progress, end - _KEPT_BACKLOG)
+
+
+async def _read(file: OutputFile, progress: Progress, most_bytes: int) -> Piece | None:
+    """Read from the progress on. If the output is shorter than that, drop the batch, and continue at the end: what was
+    written since cannot be told from what is stored already."""
+    try:
+        piece = await asyncio.to_thread(read_piece, file.path, progress.position, most_bytes)
+        is_whole = piece is None or piece.start != progress.position or len(piece.data) == most_bytes
+        if progress.end is not None and not is_whole:
+            raise Cut
+        return piece
+    except Cut:
+        end = await asyncio.to_thread(find_end, file.path)
+        progress.continue_at(end.position, is_in_line=end.is_in_line, is_cut=not end.is_empty)
+        return await asyncio.to_thread(read_piece, file.path, progress.position, most_bytes)
+
+
+async def _skip(file: OutputFile, progress: Progress, target: int) -> None:
+    position, lines, is_estimate = await asyncio.to_thread(skip_lines, file.path, progress.position, target)
+    progress.position, progress.is_in_line = position, False
+    progress.leave_out(lines, is_estimate=is_estimate)
+    await asyncio.to_thread(write_progress, file.path, progress)

@@ -1,0 +1,92 @@
+"""The ingest keys under which the output of environments is stored."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from control_domain.projects.application_keys import ApplicationKey
+
+_REREAD_SECONDS = 30.0
+"""After this time a key is read again: it may be revoked, and the rate of its account may be another one."""
+_FIRST_WAIT = 1.0
+_MIN_QUERY_SECONDS = 0.5
+
+FindKeys = Callable[[Collection[str]], Awaitable[Mapping[str, ApplicationKey]]]
+"""Returns the live keys of environments by their public IDs. Raises database errors."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    key: ApplicationKey | None = None
+    reread_at: float = float("-inf")
+    failures: int = 0
+    """How many times in a row no key was found, or the edge has refused it."""
+
+
+class EnvironmentKeys:
+    """Keeps the key of each environment, and reads it from the database when it may have changed.
+
+    The deployer passes a key to `accept` as soon as it has created it, so the output of a new environment does not wait
+    for the database. A missing or refused key is read again after 1, 2, 4, … up to 30 seconds.
+    """
+
+    def __init__(self, find_keys: FindKeys, clock: Callable[[], float]) -> None:
+        """`clock` returns seconds and is never set back."""
+        self._find_keys = find_keys
+        self._clock = clock
+        self._entries: dict[str, _Entry] = {}
+        self._queried_at = float("-inf")
+
+    def get(self, environment_id: str) -> ApplicationKey | None:
+        """Return the key of the environment with this public ID; None if it has none that the edge accepts."""
+        entry = self._entries.get(environment_id)
+        return None if entry is None else entry.key
+
+    async def refresh(self, environment_ids: Collection[str]) -> None:
+        """Read the keys of these environments that are due, in one query. Raises database errors."""
+        now = self._clock()
+        due = [
+            environment_id
+            for environment_id in environment_ids
+            if self._entries.setdefault(environment_id, _Entry()).reread_at <= now
+        ]
+        # Passes may follow each other without a pause.
+        if not due or now - self._queried_at < _MIN_QUERY_SECONDS:
+            return
+        self._queried_at = now
+        found = await self._find_keys(due)
+        for environment_id in due:
+            entry = self._entries[environment_id]
+            if entry.reread_at > now:
+                # `accept` was called during the query, which may not have seen that key.
+                continue
+            entry.key = found.get(environment_id)
+            entry.reread_at = now + _REREAD_SECONDS
+            if entry.key is None:
+                self._wait(entry)
+
+    def accept(self, key: ApplicationKey) -> None:
+        """Use a key that the deployer has just created or read."""
+        self._entries[key.environment_id] = _Entry(key, self._clock() + _REREAD_SECONDS)
+
+    def refuse(self, key: ApplicationKey) -> int:
+        """Note that the edge does not accept the key: it is revoked, or not published yet. Return how many times in a
+        row this was so."""
+        entry = self._entries.setdefault(key.environment_id, _Entry())
+        # A new key may have been created while the request was in flight.
+        if entry.key == key:
+            entry.key = None
+            self._wait(entry)
+        return entry.failures
+
+    def confirm(self, key: ApplicationKey) -> None:
+        """Note that the edge accepts the key."""
+        self._entries.setdefault(key.environment_id, _Entry(key)).failures = 0
+
+    def forget_all_but(self, environment_ids: Collection[str]) -> None:
+        """Forget the keys of environments that have no output any more."""
+        for environment_id in self._entries.keys() - set(environment_ids):
+            del self._entries[environment_id]
+
+    def _wait(self, entry: _Entry) -> None:
+        entry.reread_at = self._clock() + min(_REREAD_SECONDS, _FIRST_WAIT * 2.0 ** min(entry.failures, 10))
+        entry.failures += 1
