@@ -39,13 +39,15 @@ class Settings:
     """All settings with their defaults. The variable of `max_body_bytes` is `PHAROS_MAX_BODY_BYTES`."""
 
     # Log lines, metrics, the first account, keys
-    log_level: str = _setting("info", "Least severe log line", choices=("debug", "info", "warning", "error"))
+    log_level: str = _setting(
+        "info", "Lowest level of log lines that are written", choices=("debug", "info", "warning", "error")
+    )
     log_format: str = _setting(
         "auto", "Format of log lines; auto: text on a terminal, else JSON", choices=("auto", "json", "text")
     )
     metrics_listen: str | None = _setting(
         None,
-        "host:port of /metrics, for Prometheus (127.0.0.1 and the 100th port after the process's own)",
+        "host:port of /metrics, for Prometheus (127.0.0.1, and the port of the process plus 100)",
         is_address=True,
     )
     ingest_rate: float | None = _setting(
@@ -81,9 +83,9 @@ class Settings:
         choices=("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"),
     )
     kafka_sasl_mechanism: str = _setting(
-        "scram-sha-512", "SASL mechanism at the brokers", choices=("plain", "scram-sha-256", "scram-sha-512")
+        "scram-sha-512", "SASL mechanism for the brokers", choices=("plain", "scram-sha-256", "scram-sha-512")
     )
-    kafka_username: str | None = _setting(None, "User at the brokers")
+    kafka_username: str | None = _setting(None, "User name for the brokers")
     kafka_password: str | None = _setting(None, "The user's password", secret=True)
     kafka_ca_file: str | None = _setting(
         None, "PEM file of the authority that signed the brokers' certificates"
@@ -319,7 +321,7 @@ class Settings:
         minimum=8,
     )
     caddy_admin_url: str | None = _setting(
-        None, "Admin API of a Caddy that carries applications' requests: unix:///run/caddy/admin.sock"
+        None, "Admin API of a Caddy in front of deployed applications: unix:///run/caddy/admin.sock"
     )
     caddy_listen: str = _setting(
         "127.0.0.1:8090", "Address on which that Caddy listens for applications: host:port or :443"
