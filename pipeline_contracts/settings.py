@@ -99,7 +99,7 @@ class Settings:
     )
     kafka_retention_hours: float = _setting(168.0, "Hours for which the brokers keep records", minimum=0.01)
     kafka_buffer_bytes: int = _setting(
-        64 * 2**20, "Bytes that wait for the brokers before the edge answers 503", minimum=2**20
+        64 * 2**20, "Bytes that wait for the brokers before the edge returns 503", minimum=2**20
     )
     kafka_timeout_seconds: float = _setting(
         10.0, "Time in which the brokers must acknowledge a record", minimum=0.5
@@ -134,20 +134,20 @@ class Settings:
     max_batch_events: int = _setting(1000, "Maximum events in a batch", minimum=1)
     max_event_bytes: int = _setting(256 * 2**10, "Largest single event", minimum=256)
     max_in_flight_bytes: int = _setting(
-        64 * 2**20, "Bytes of ingest and OTLP bodies in flight before the edge answers 503", minimum=1024
+        64 * 2**20, "Bytes of ingest and OTLP bodies in flight before the edge returns 503", minimum=1024
     )
     max_account_in_flight_bytes: int = _setting(
         32 * 2**20,
-        "Bytes of ingest and OTLP bodies of one account in flight before the edge answers 503",
+        "Bytes of ingest and OTLP bodies of one account in flight before the edge returns 503",
         minimum=1024,
     )
     max_monitor_in_flight_bytes: int = _setting(
         8 * 2**20,
-        "Bytes of heartbeat and queue bodies in flight before the edge answers 503; one account gets half",
+        "Bytes of heartbeat and queue bodies in flight before the edge returns 503; one account gets half",
         minimum=1024,
     )
     max_collect_in_flight_bytes: int = _setting(
-        16 * 2**20, "Bytes of page view bodies in flight before the edge answers 503", minimum=1024
+        16 * 2**20, "Bytes of page view bodies in flight before the edge returns 503", minimum=1024
     )
     max_address_in_flight_bytes: int = _setting(
         2**20,
@@ -329,11 +329,11 @@ class Settings:
 
     # Embedded event log and consumers
     log_max_bytes: int = _setting(
-        2 * 2**30, "Size of the embedded event log before the edge answers 503", minimum=2**20
+        2 * 2**30, "Size of the embedded event log before the edge returns 503", minimum=2**20
     )
     min_free_bytes: int = _setting(
         128 * 2**20,
-        "Free disk space of `pharos up` below which the edge answers 503 (rows are inserted down to 64 MiB)",
+        "Free disk space of `pharos up` below which the edge returns 503 (rows are inserted down to 64 MiB)",
         minimum=0,
     )
     dead_letter_bytes: int = _setting(
