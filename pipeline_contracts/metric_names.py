@@ -19,6 +19,7 @@ MetricName = Literal[
     "pharos_edge_rate_fallbacks",
     # 1 if the accelerator validates request bodies, 0 if Python does.
     "pharos_edge_accelerated",
+    # Request bodies that the accelerator gave up because of a defect; Python validated them.
     "pharos_edge_accelerator_panics",
     # Age of the database of countries, in days.
     "pharos_edge_country_database_age_days",
@@ -50,8 +51,9 @@ MetricName = Literal[
     "pharos_control_requests",
     # Seconds since the control plane last published all keys to the edges, or since its start.
     "pharos_control_keys_published_age_seconds",
-    # Seconds that the last alert scan took, and seconds since the last complete scan.
+    # Seconds that the last alert scan took.
     "pharos_alert_scan_seconds",
+    # Seconds since the last complete alert scan.
     "pharos_alert_scan_age_seconds",
     # Alert events that the alert scan has written, by kind and state.
     "pharos_alert_scan_events",

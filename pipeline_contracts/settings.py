@@ -39,13 +39,15 @@ class Settings:
     """All settings with their defaults. The variable of `max_body_bytes` is `PHAROS_MAX_BODY_BYTES`."""
 
     # Log lines, metrics, the first account, keys
-    log_level: str = _setting("info", "Least severe log line", choices=("debug", "info", "warning", "error"))
+    log_level: str = _setting(
+        "info", "Lowest level of log lines that are written", choices=("debug", "info", "warning", "error")
+    )
     log_format: str = _setting(
         "auto", "Format of log lines; auto: text on a terminal, else JSON", choices=("auto", "json", "text")
     )
     metrics_listen: str | None = _setting(
         None,
-        "host:port of /metrics, for Prometheus (127.0.0.1 and the 100th port after the process's own)",
+        "host:port of /metrics, for Prometheus (127.0.0.1, and the port of the process plus 100)",
         is_address=True,
     )
     ingest_rate: float | None = _setting(
@@ -81,9 +83,9 @@ class Settings:
         choices=("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"),
     )
     kafka_sasl_mechanism: str = _setting(
-        "scram-sha-512", "SASL mechanism at the brokers", choices=("plain", "scram-sha-256", "scram-sha-512")
+        "scram-sha-512", "SASL mechanism for the brokers", choices=("plain", "scram-sha-256", "scram-sha-512")
     )
-    kafka_username: str | None = _setting(None, "User at the brokers")
+    kafka_username: str | None = _setting(None, "User name for the brokers")
     kafka_password: str | None = _setting(None, "The user's password", secret=True)
     kafka_ca_file: str | None = _setting(
         None, "PEM file of the authority that signed the brokers' certificates"
@@ -97,7 +99,7 @@ class Settings:
     )
     kafka_retention_hours: float = _setting(168.0, "Hours for which the brokers keep records", minimum=0.01)
     kafka_buffer_bytes: int = _setting(
-        64 * 2**20, "Bytes that wait for the brokers before the edge answers 503", minimum=2**20
+        64 * 2**20, "Bytes that wait for the brokers before the edge returns 503", minimum=2**20
     )
     kafka_timeout_seconds: float = _setting(
         10.0, "Time in which the brokers must acknowledge a record", minimum=0.5
@@ -132,20 +134,20 @@ class Settings:
     max_batch_events: int = _setting(1000, "Maximum events in a batch", minimum=1)
     max_event_bytes: int = _setting(256 * 2**10, "Largest single event", minimum=256)
     max_in_flight_bytes: int = _setting(
-        64 * 2**20, "Bytes of ingest and OTLP bodies in flight before the edge answers 503", minimum=1024
+        64 * 2**20, "Bytes of ingest and OTLP bodies in flight before the edge returns 503", minimum=1024
     )
     max_account_in_flight_bytes: int = _setting(
         32 * 2**20,
-        "Bytes of ingest and OTLP bodies of one account in flight before the edge answers 503",
+        "Bytes of ingest and OTLP bodies of one account in flight before the edge returns 503",
         minimum=1024,
     )
     max_monitor_in_flight_bytes: int = _setting(
         8 * 2**20,
-        "Bytes of heartbeat and queue bodies in flight before the edge answers 503; one account gets half",
+        "Bytes of heartbeat and queue bodies in flight before the edge returns 503; one account gets half",
         minimum=1024,
     )
     max_collect_in_flight_bytes: int = _setting(
-        16 * 2**20, "Bytes of page view bodies in flight before the edge answers 503", minimum=1024
+        16 * 2**20, "Bytes of page view bodies in flight before the edge returns 503", minimum=1024
     )
     max_address_in_flight_bytes: int = _setting(
         2**20,
@@ -319,7 +321,7 @@ class Settings:
         minimum=8,
     )
     caddy_admin_url: str | None = _setting(
-        None, "Admin API of a Caddy that carries applications' requests: unix:///run/caddy/admin.sock"
+        None, "Admin API of a Caddy in front of deployed applications: unix:///run/caddy/admin.sock"
     )
     caddy_listen: str = _setting(
         "127.0.0.1:8090", "Address on which that Caddy listens for applications: host:port or :443"
@@ -327,11 +329,11 @@ class Settings:
 
     # Embedded event log and consumers
     log_max_bytes: int = _setting(
-        2 * 2**30, "Size of the embedded event log before the edge answers 503", minimum=2**20
+        2 * 2**30, "Size of the embedded event log before the edge returns 503", minimum=2**20
     )
     min_free_bytes: int = _setting(
         128 * 2**20,
-        "Free disk space of `pharos up` below which the edge answers 503 (rows are inserted down to 64 MiB)",
+        "Free disk space of `pharos up` below which the edge returns 503 (rows are inserted down to 64 MiB)",
         minimum=0,
     )
     dead_letter_bytes: int = _setting(
