@@ -140,7 +140,7 @@ def test_the_guide_of_bullmq(
         "trap 'kill -9 $worker' EXIT\n"
         "for _ in $(seq 200); do\n"
         "  shown=$(pharos queue show mail --json)\n"
-        '  case $shown in *\'"status": "idle"\'*) break;; esac\n'
+        '  case $shown in *\'"pending": 0\'*\'"status": "idle"\'*) break;; esac\n'
         "done\n"
         "trap - EXIT; kill -TERM $worker; wait $worker\n"
         'echo "$shown"\n',
