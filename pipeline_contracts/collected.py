@@ -113,6 +113,9 @@ class Dropped(Struct, array_like=True, gc=False):
     """Number of events of a site that an edge has dropped since its last record of this kind, by reason."""
 
     counts: dict[str, int]
+    id: Annotated[bytes, Meta(max_length=16)] = b""
+    """A UUID as 16 bytes: an edge that does not know whether the log has the record appends it again. Empty in records
+    of older edges."""
 
 
 # IDs are 16 bytes, not 36 characters.

@@ -132,6 +132,12 @@ def encode_record_rows(offset: int, rows: Sequence[PageviewRow | IdRow]) -> Reco
     return RecordRows(offset, _encoder.encode_lines(rows), len(rows))
 
 
+def dropped_id_rows(meta: CollectMeta, dropped: Dropped, log: str, offset: int) -> RecordRows:
+    """Return the row by which the record is recognised if it is repeated."""
+    row = IdRow(dropped.id.hex(), meta.site_id, meta.received_ms / 1000, log, offset)
+    return RecordRows(offset, _encode(row) + b"\n", 1)
+
+
 def dropped_rows(meta: CollectMeta, dropped: Dropped, log: str, offset: int) -> RecordRows:
     """Return one row for each reason for which an edge has dropped events."""
     rows = [

@@ -14,6 +14,7 @@ from consumers.chunk import Chunk, ChunkRows, DeadRecord, RowsOnly
 from consumers.transforms.pageview_rows import (
     ReceivedEvent,
     decode_received,
+    dropped_id_rows,
     dropped_rows,
     encode_record_rows,
     id_row,
@@ -22,7 +23,7 @@ from consumers.transforms.pageview_rows import (
 from consumers.transforms.weight import month_of_receipt, weigh
 from consumers.visits import MAX_PAUSE_MS, Visit, Visits
 from pipeline_contracts import topics
-from pipeline_contracts.collected import CollectMeta, decode_collect_meta, decode_dropped
+from pipeline_contracts.collected import CollectMeta, Dropped, decode_collect_meta, decode_dropped
 from pipeline_contracts.records import LogRecord
 from storage_backends.column_store.interface import ColumnStore
 
@@ -63,6 +64,14 @@ class _Head(msgspec.Struct, gc=False):
     meta: CollectMeta
 
 
+class _Drops(msgspec.Struct, gc=False):
+    """A record of dropped events."""
+
+    offset: int
+    meta: CollectMeta
+    dropped: Dropped
+
+
 class _Batch(msgspec.Struct, gc=False):
     """The events of one record."""
 
@@ -85,9 +94,16 @@ class PageviewsTopic(RowsOnly):
 
     async def make_rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
         result = ChunkRows()
-        heads = _decode_heads(chunk, result)
-        if not heads:
-            return result
+        heads, drops = _decode_heads(chunk, result)
+        if heads:
+            await self._add_events(result, chunk, heads, store)
+        if drops:
+            await _add_dropped(result, chunk, drops, store)
+        return result
+
+    async def _add_events(
+        self, result: ChunkRows, chunk: Chunk, heads: Sequence[_Head], store: ColumnStore
+    ) -> None:
         partition = await self._prepare_partition(chunk, heads, store)
         received_ms: dict[tuple[int, bytes], int] = {}
         slices, are_old_loaded = _decode_slices(heads, result), False
@@ -101,7 +117,6 @@ class PageviewsTopic(RowsOnly):
                 received_ms.setdefault(identity, stored_ms)
             _add_rows(result, chunk.log, batches, received_ms, partition.visits)
         partition.end = chunk.end
-        return result
 
     async def _prepare_partition(
         self, chunk: Chunk, heads: Sequence[_Head], store: ColumnStore
@@ -161,21 +176,19 @@ def _find_old(partition: _Partition, batches: Sequence[_Batch]) -> _Old:
     return _Old(old_keys, oldest_ms)
 
 
-def _decode_heads(chunk: Chunk, result: ChunkRows) -> list[_Head]:
-    """Return the records of events; add dead records and rows of dropped events to `result`."""
-    heads = []
+def _decode_heads(chunk: Chunk, result: ChunkRows) -> tuple[list[_Head], list[_Drops]]:
+    """Return the records of events and those of dropped events; add dead records to `result`."""
+    heads, drops = [], []
     for record in chunk.records:
         try:
             meta = decode_collect_meta(record.meta)
             if meta.kind == "events":
                 heads.append(_Head(record, meta))
                 continue
-            lines = dropped_rows(meta, decode_dropped(record.value), chunk.log, record.offset)
+            drops.append(_Drops(record.offset, meta, decode_dropped(record.value)))
         except msgspec.DecodeError as error:
             result.dead.append(_unreadable(record, error))
-        else:
-            result.tables.setdefault(DROPPED, []).append(lines)
-    return heads
+    return heads, drops
 
 
 def _decode_slices(heads: Sequence[_Head], result: ChunkRows) -> Iterator[list[_Batch]]:
@@ -200,6 +213,24 @@ def _decode_slices(heads: Sequence[_Head], result: ChunkRows) -> Iterator[list[_
 
 def _unreadable(record: LogRecord, error: msgspec.DecodeError) -> DeadRecord:
     return DeadRecord(record, f"The record cannot be read: {error}")
+
+
+async def _add_dropped(result: ChunkRows, chunk: Chunk, drops: Sequence[_Drops], store: ColumnStore) -> None:
+    """Add the rows of dropped events whose record is not stored yet."""
+    sites = sorted({each.meta.site_id for each in drops})
+    identities = [each.dropped.id for each in drops if each.dropped.id]
+    stored = set(await stored_events(store, sites, identities, chunk.log, chunk.start))
+    for each in drops:
+        identity = (each.meta.site_id, each.dropped.id)
+        if identity in stored:
+            result.duplicates += 1
+            continue
+        rows = dropped_rows(each.meta, each.dropped, chunk.log, each.offset)
+        result.tables.setdefault(DROPPED, []).append(rows)
+        if each.dropped.id:
+            stored.add(identity)
+            id_rows = dropped_id_rows(each.meta, each.dropped, chunk.log, each.offset)
+            result.tables.setdefault(IDS, []).append(id_rows)
 
 
 async def _find_stored_events(

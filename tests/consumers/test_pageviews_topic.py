@@ -12,7 +12,7 @@ from analytics_queries.visits.stored_visits import stored_visits
 from consumers.chunk import Chunk, ChunkRows
 from consumers.insert_chunk import insert_chunk
 from consumers.transforms import pageviews_topic
-from consumers.transforms.pageviews_topic import DROPPED, PAGEVIEWS, PageviewsTopic
+from consumers.transforms.pageviews_topic import DROPPED, IDS, PAGEVIEWS, PageviewsTopic
 from pipeline_contracts.collected import CollectMeta, Dropped, encode_collected
 from pipeline_contracts.errors import StorageUnavailable
 from pipeline_contracts.records import LogRecord
@@ -198,16 +198,30 @@ async def test_a_repeated_chunk_gives_the_same_rows(column_store: ChdbColumnStor
 
 
 async def test_dropped_events_are_counted_by_reason(column_store: ChdbColumnStore) -> None:
+    """A record that an edge has appended again counts once; records without an ID, of older edges, always count."""
     site_id = next(_sites)
     meta = encode_collected(CollectMeta(site_id, _NOON_MS, 2, "dropped"))
-    record = LogRecord(0, b"", meta, encode_collected(Dropped({"bot": 7, "opted_out": 2})))
-    rows = await store(PageviewsTopic(), chunk_of(f"dropped/{site_id}", [record]), column_store)
-    assert list(rows.tables) == [DROPPED]
+    first, second = uuid.uuid4().bytes, uuid.uuid4().bytes
+    values = [
+        Dropped({"bot": 1, "opted_out": 2}, first),
+        Dropped({"bot": 1, "opted_out": 2}, first),
+        Dropped({"bot": 2}, second),
+        Dropped({"bot": 4}),
+        Dropped({"bot": 1, "opted_out": 2}, first),
+        Dropped({"bot": 4}),
+    ]
+    records = [LogRecord(at, b"", meta, encode_collected(value)) for at, value in enumerate(values)]
+    log = f"dropped/{site_id}"
+    rows = await store(PageviewsTopic(), chunk_of(log, records[:3]), column_store)
+    assert (list(rows.tables), rows.duplicates) == ([DROPPED, IDS], 1)
+    rows = await store(PageviewsTopic(), chunk_of(log, records[3:]), column_store)
+    assert (list(rows.tables), rows.duplicates) == ([DROPPED], 1)
     result = await column_store.query(
-        "SELECT reason, events FROM pharos.dropped_pageviews WHERE site_id = {site:UInt64} ORDER BY reason",
+        "SELECT reason, sum(events) FROM pharos.dropped_pageviews WHERE site_id = {site:UInt64} "
+        "GROUP BY reason ORDER BY reason",
         {"site": site_id},
     )
-    assert result.rows == [["bot", 7], ["opted_out", 2]]
+    assert result.rows == [["bot", 1 + 2 + 4 + 4], ["opted_out", 2]]
 
 
 async def test_an_unreadable_record_becomes_a_dead_letter_and_the_rest_is_stored(

@@ -38,7 +38,7 @@ fi
 if command -v node >/dev/null && command -v npm >/dev/null; then
   "$1" -m tests.support.otel_javascript || echo "OpenTelemetry's SDK for JavaScript cannot be brought; its test is left out."
   "$1" -m tests.support.javascript_client || echo "What the JavaScript client is built and tested with cannot be brought; its tests are left out."
-  "$1" -m tests.support.sentry_javascript || echo "Sentry's SDK for Node.js cannot be brought; its tests are left out."
+  "$1" -m tests.support.sentry_javascript || echo "Sentry's SDKs for JavaScript cannot be brought; their tests are left out."
   "$1" -m tests.support.tracker_build || echo "What builds the tracker cannot be brought; the test of its build is left out."
   "$1" -m tests.support.axe_core || echo "axe-core cannot be brought; the tests of pages are left out."
   test -f .engines/countries.mmdb || make --silent country-database || echo "No database of countries can be brought; its tests are left out."

@@ -27,10 +27,14 @@ USER_AGENT = (
 
 
 class Tab:
-    """One page. `posts` are the bodies that it has sent; `faults` are exceptions and console output of its scripts."""
+    """One page. `posts` are the bodies that it has sent, `responses` what it got: kind of request, status and URL.
+
+    `faults` are exceptions and console output of its scripts.
+    """
 
     def __init__(self, browser: "Chromium", context: str, target: str, session: str) -> None:
         self.posts: list[str] = []
+        self.responses: list[tuple[str, int, str]] = []
         self.faults: list[str] = []
         self.paused: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.target = target
@@ -46,6 +50,8 @@ class Tab:
                 self._browser.note_origin(params["request"]["url"])
             if "postData" in params["request"]:
                 self.posts.append(params["request"]["postData"])
+        elif method == "Network.responseReceived":
+            self.responses.append((params["type"], params["response"]["status"], params["response"]["url"]))
         elif method == "Page.frameNavigated":
             # A page from the back/forward cache, or a prerendered one, is shown without a request.
             self._browser.note_origin(params["frame"]["url"])

@@ -37,9 +37,9 @@ export interface QueueOptions extends MonitorOptions {
 
 export interface WorkerOptions extends MonitorOptions {
   /**
-   * Identifies the worker over restarts: a UUID, or any text that no other worker of the queue has. Default: its machine
-   * and its number there, which a restarted worker gets again. Where that is not known (see `claimSlot`), each start is a
-   * new worker, and one that was killed shows as lost next to its successor.
+   * Identifies the worker over restarts: a UUID, or any text that no other worker of the queue has. Default: its machine or
+   * container, and its number there, which a restarted worker gets again. Where that is not known (see `claimSlot`), each
+   * start is a new worker, and one that was killed shows as lost next to its successor.
    */
   workerId?: string
 }
@@ -125,6 +125,17 @@ function waitsSince(job: JobLike): number {
   return Math.max(job.timestamp + (job.opts?.delay ?? 0), job.processedOn ?? 0)
 }
 
+let lastSequence = 0
+
+/**
+ * Return a number above all earlier ones: of this process, whose next worker may get the ID of one that has just ended, and
+ * of earlier processes, as long as the clock is not set back.
+ */
+function nextSequence(): number {
+  lastSequence = Math.max(lastSequence + 1, Date.now() * 1000)
+  return lastSequence
+}
+
 /** Report what a worker does: idle, busy with a job, or stopped when it is closed. */
 export function watchWorker(worker: WorkerLike, options: WorkerOptions = {}): Watch {
   // Only the newest state counts: one report is in flight, and one waits.
@@ -132,19 +143,16 @@ export function watchWorker(worker: WorkerLike, options: WorkerOptions = {}): Wa
   let workerId = options.workerId === undefined ? undefined : toUuid(`worker:${options.workerId}`, options.workerId)
   let slot: Slot | undefined
   const active = new Map<JobLike, string>()
-  let sequence = 0
   let status: 'running' | 'stopped' = 'running'
   let gap: ReturnType<typeof setTimeout> | undefined
   let hasChanged = false
 
   function report(): void {
     if (workerId === undefined) return
-    // Above every number of an earlier process with this ID, as long as the clock is not set back.
-    sequence = Math.max(sequence + 1, Date.now() * 1000)
     // The newest job: each job is reported at least once, even if others still run.
     const job = [...active.values()].at(-1)
     const state = status === 'stopped' ? 'stopped' : job === undefined ? 'idle' : 'busy'
-    sender.add({ worker_id: workerId, sequence, status: state, ...(state === 'busy' ? { job_id: job as string } : {}) })
+    sender.add({ worker_id: workerId, sequence: nextSequence(), status: state, ...(state === 'busy' ? { job_id: job as string } : {}) })
   }
 
   function change(): void {

@@ -14,6 +14,7 @@ import { EventQueue } from '../dist/esm/queue.js'
 import { readText } from '../dist/esm/responses.js'
 import { readRetryAfterMs, retryDelayMs } from '../dist/esm/retries.js'
 import { chooseKey, splitUrl } from '../dist/esm/settings.js'
+import { findContainer } from '../dist/esm/worker_slots.js'
 
 const decode = (bytes) => JSON.parse(Buffer.from(bytes).toString())
 
@@ -172,6 +173,32 @@ test('a UUID stays, and a name becomes the same UUID each time', () => {
   assert.match(toUuid('worker:mail-1'), /^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
   assert.equal(toUuid('worker:mail-1'), toUuid('worker:mail-1'))
   assert.notEqual(toUuid('worker:mail-1'), toUuid('worker:mail-2'))
+})
+
+test('a container is known by its mounts', () => {
+  const [one, two, pod] = ['1'.repeat(64), '2'.repeat(64), '00000000-0000-0000-0000-000000000007']
+  const cases = [
+    [['29 1 8:1 / / rw - ext4 /dev/sda1 rw'], ''],
+    // Docker
+    [[`9 1 8:1 /var/lib/docker/containers/${one}/hosts /etc/hosts rw - ext4 x rw`], one],
+    // Podman
+    [[`9 1 0:4 /overlay-containers/${two}/userdata/hosts /etc/hosts rw - tmpfs x rw`], two],
+    // Kubernetes, whose node is a container too: a pod keeps its ID, and not that of its sandbox.
+    [
+      [
+        `8 1 8:1 /containerd/sandboxes/${one}/hostname /etc/hostname rw - ext4 x rw`,
+        `9 1 8:1 /volumes/${two}/_data/pods/${pod}/etc-hosts /etc/hosts rw - ext4 x rw`,
+      ],
+      pod,
+    ],
+    // A file of the user's own says nothing.
+    [
+      ['8 1 8:1 /home/ada/hosts /etc/hosts rw - ext4 x rw', `9 1 8:1 /containers/${one}/hostname /etc/hostname rw - ext4 x rw`],
+      one,
+    ],
+    [[`9 1 8:1 /volumes/${one}/_data /data rw - ext4 x rw`, '', '9 1'], ''],
+  ]
+  for (const [lines, expected] of cases) assert.equal(findContainer(lines.join('\n')), expected)
 })
 
 test('lines of Pino', () => {

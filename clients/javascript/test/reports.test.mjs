@@ -81,10 +81,15 @@ test('a worker reports its newest state under growing numbers', async () => {
   assert.ok(numbers.every(Number.isSafeInteger))
   assert.equal(new Set(reports.map((report) => report.worker_id)).size, 1)
   assert.match(reports[2].job_id, /^[0-9a-f-]{36}$/)
-  // A process that starts later with the same ID continues above.
+  // One that starts later with the same ID continues above, even within the millisecond.
   const later = recorder()
-  const again = watchWorker(new FakeWorker(), { ...MONITOR, fetch: later.fetch, workerId: 'mail-1' })
-  await again.close()
+  const { now } = Date
+  Date.now = () => Math.floor(numbers.at(-1) / 1000)
+  try {
+    await watchWorker(new FakeWorker(), { ...MONITOR, fetch: later.fetch, workerId: 'mail-1' }).close()
+  } finally {
+    Date.now = now
+  }
   assert.equal(later.reports[0].worker_id, reports[0].worker_id)
   assert.ok(later.reports[0].sequence > numbers.at(-1))
 })

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.engines import EngineMissing, skip_if_missing
 from tests.support.guide_blocks import GUIDES, read_guide, run_script
-from tests.support.javascript_client import JavascriptClient, node_environment, run_node
+from tests.support.javascript_client import CLIENT, JavascriptClient, node_environment, run_node
 from tests.support.platform_process import PlatformProcess, platform_process
 
 _GO = Path(__file__).parents[2] / "support" / "otel_go"
@@ -67,6 +67,27 @@ def events(platform: PlatformProcess, service: str) -> list[dict[str, Any]]:
     )
 
 
+def test_the_example_of_the_readme(platform: PlatformProcess, client: JavascriptClient, app: Path) -> None:
+    created = platform.run("heartbeat", "create", "readme", "--every", "1d", "-q")
+    assert created.returncode == 0, created.stderr
+    shown = platform.run("heartbeat", "show", "readme").stdout
+    ping = next(word for word in shown.split() if "/ping/phr_png_" in word)
+    example = (CLIENT / "README.md").read_text().partition("```js\n")[2].partition("```")[0]
+    assert "service: 'shop'" in example
+    example = example.replace("service: 'shop'", "service: 'readme'")
+    (app / "readme.mjs").write_text(f"const backUp = () => 7\n{example}")
+    variables = {
+        "PHAROS_URL": f"http://127.0.0.1:{platform.port}",
+        "PHAROS_INGEST_KEY": platform.credentials["ingest_key"],
+        "BACKUP_PING_URL": ping,
+    }
+    ended = run_node(app, "readme.mjs", **variables)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    sent = [(event["type"], event["title"]) for event in events(platform, "readme")]
+    assert sent == [("log", "order placed"), ("exception", "no price")]
+    assert "succeeded" in platform.run("heartbeat", "runs", "readme", "--json").stdout
+
+
 def test_the_guide_of_the_client(platform: PlatformProcess, client: JavascriptClient, app: Path) -> None:
     created = platform.run("heartbeat", "create", "guide", "--every", "1d", "-q")
     assert created.returncode == 0, created.stderr
@@ -119,7 +140,7 @@ def test_the_guide_of_bullmq(
         "trap 'kill -9 $worker' EXIT\n"
         "for _ in $(seq 200); do\n"
         "  shown=$(pharos queue show mail --json)\n"
-        '  case $shown in *\'"status": "idle"\'*) break;; esac\n'
+        '  case $shown in *\'"pending": 0\'*\'"status": "idle"\'*) break;; esac\n'
         "done\n"
         "trap - EXIT; kill -TERM $worker; wait $worker\n"
         'echo "$shown"\n',

@@ -18,6 +18,7 @@ from pharos_client.middleware import PharosASGI, PharosWSGI
 from pharos_client.settings import read_settings
 from tests.clients.python.conftest import RunningPlatform
 from tests.clients.python.other_process import record
+from tests.support.waits import wait_until
 
 _SOURCE = Path(__file__).parents[3] / "clients" / "python" / "src"
 
@@ -73,6 +74,23 @@ def test_all_fields_arrive(platform: RunningPlatform) -> None:
     assert attributes["deployment.environment.name"] == "staging"
     assert attributes["service.version"] == "1.4.2"
     assert json.loads(stored["payload"]) == {"items": [1, 2]}
+
+
+def test_the_example_of_the_readme(platform: RunningPlatform) -> None:
+    platform.run_json("heartbeat", "create", "readme", "--every", "1d")
+    shown = platform.process.run("heartbeat", "show", "readme").stdout
+    url = next(word for word in shown.split() if "/ping/phr_png_" in word)
+    readme = (_SOURCE.parent / "README.md").read_text()
+    example = readme.partition("```python\n")[2].partition("```")[0]
+    assert "https://pharos.example/ping/phr_png_…" in example
+    example = example.replace("https://pharos.example/ping/phr_png_…", url)
+    done = run_program(platform, "readme", f"{example}\nbackup()\nraise RuntimeError('at the end')")
+    assert (done.returncode, "RuntimeError: at the end" in done.stderr) == (1, True)
+    stored = platform.wait_for_events("readme", 3, "type, title")
+    assert sorted(event["type"] for event in stored) == ["exception", "job", "log"]
+    assert {event["title"] for event in stored} == {"Payment is late", "", "at the end"}
+    runs = ("heartbeat", "runs", "readme", "--json")
+    wait_until(lambda: "succeeded" in platform.process.run(*runs).stdout)
 
 
 def test_events_that_are_too_large_or_wrong_do_not_cost_the_others(platform: RunningPlatform) -> None:
