@@ -330,7 +330,9 @@ def _find_unmanaged(
             continue
         if address in mentioned:
             yield from _find_unmanaged_fields(current, mentioned[address], deletions)
-        elif _kind(address) == "rule" and deletions.include(("environments", str(current.fields["environment"]))):
+        elif _kind(address) == "rule" and deletions.include(
+            ("environments", str(current.fields["environment"]))
+        ):
             continue
         elif address != PROJECT and ((parent := find_parent(address)) is None or parent in mentioned):
             yield write_address(address)
