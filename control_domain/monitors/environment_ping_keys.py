@@ -195,6 +195,23 @@ async def _find_full(session: AsyncSession, accounts: dict[int, int]) -> set[int
     }
 
 
+async def find_full_accounts(session: AsyncSession) -> set[int]:
+    """Return the accounts that have as many heartbeats as they may have."""
+    # Account scope: the edges need the keys of every account.
+    total = select(func.count()).select_from(Heartbeat)
+    # Few installations have that many: the others read one index.
+    if (await session.execute(total)).scalar_one() < MAX_MONITORS:
+        return set()
+    full = (
+        select(Project.account_id)
+        .join(Environment, Environment.project_id == Project.id)
+        .join(Heartbeat, Heartbeat.environment_id == Environment.id)
+        .group_by(Project.account_id)
+        .having(func.count() >= MAX_MONITORS)
+    )
+    return set((await session.execute(full)).scalars())
+
+
 def _record(
     session: AsyncSession,
     target: DeployTarget,
