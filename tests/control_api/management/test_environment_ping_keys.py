@@ -1,6 +1,7 @@
 """Ping keys of environments, and the logs of their heartbeats."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -77,7 +78,8 @@ async def test_refused_keys(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await api.expect((422, "validation-failed"), "POST", path, {"expires_at": past})).fields == [
         "expires_at"
     ]
-    monkeypatch.setattr(environment_ping_keys, "MAX_LIVE_KEYS", 1)
+    few = replace(environment_ping_keys.PING_KEYS, max_live=1)
+    monkeypatch.setattr(environment_ping_keys, "PING_KEYS", few)
     made = await api.call("POST", path)
     await api.expect((409, "conflict"), "POST", path)
     await api.call("DELETE", f"{path}/{made.data['id']}")
