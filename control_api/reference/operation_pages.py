@@ -81,7 +81,7 @@ def _write_page(tag: Mapping[str, str]) -> str:
         f"After reading this page you can call the operations of the API about {tag['name'].lower()}.\n",
         f"{tag['description']}\n",
         "`BASE`, `TOKEN` and `KEY` are those of the [quick start](../../quick-start.md); `cookies.txt` is what "
-        "[signing in](sign-in.md#sign-in) writes. [The API](../api.md) explains "
+        "[signing in](sign-in.md#sign-in-with-a-password) writes. [The API](../api.md) explains "
         "credentials, limits and errors; [all operations](../http.md) lists those of the other pages.\n",
     ]
     for method, path, operation, parameters in _list_operations(tag):

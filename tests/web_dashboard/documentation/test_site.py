@@ -46,16 +46,21 @@ def test_a_page_that_does_not_exist_yet_is_left_out(tmp_path: Path) -> None:
 
 def test_links_between_pages_lead_to_pages() -> None:
     links = {
-        url.partition("#")[0]: address
+        url: address
         for address in _ADDRESSES
         for url in re.findall(r'(?:href|src)="(/[^"]*)"', _read(address))
         if not url.startswith(_ELSEWHERE) and url != "/"
     }
-    broken = [
-        f"{address}: {url}"
-        for url, address in links.items()
-        if _SITE.read_page(url.removeprefix("/docs").removeprefix("/")) is None
-    ]
+    pages = {
+        path: _SITE.read_page(path.removeprefix("/docs").removeprefix("/"))
+        for path in {url.partition("#")[0] for url in links}
+    }
+    broken = []
+    for url, address in links.items():
+        path, _, anchor = url.partition("#")
+        page = pages[path]
+        if page is None or (anchor and f' id="{anchor}"'.encode() not in page):
+            broken.append(f"{address}: {url}")
     assert not broken
 
 
