@@ -15,7 +15,7 @@ from control_api.http.middleware import (
     RequestIdMiddleware,
     RequestLimitMiddleware,
 )
-from control_api.http.session_cookie import SetCookieMiddleware
+from control_api.http.session_cookie import SetCookieMiddleware, make_cookie_suffix
 from control_api.limits.fair_queue import FairQueue, QueueLimits
 from control_api.limits.report_queue import DEFAULT_REPORT_LIMITS
 from control_api.limits.request_limits import RequestLimiter
@@ -117,6 +117,7 @@ def build_control_app(
     app.state.receipt_key = receipt_key
     # A derived key: a cursor must not pass as a receipt.
     app.state.cursor_key = hmac.digest(receipt_key, b"cursors of lists", "sha256")
+    app.state.cookie_suffix = make_cookie_suffix(receipt_key)
     app.state.variable_keys = variable_keys
     app.state.wake_configuration_runs = wake_configuration_runs
     app.state.key_directory = directory

@@ -25,6 +25,10 @@ class Actor:
     request_id: str | None = None
 
 
+PING = Actor("ping")
+"""The actor of heartbeats that pings create."""
+
+
 class _StoredActor(Protocol):
     """A row with the actor of a change that is made later."""
 

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from sqlalchemy import func, select
 
 from control_domain.database.engine import Sessions
-from control_domain.monitors.environment_ping_keys import live_environment_ping_keys
+from control_domain.monitors.environment_ping_keys import find_full_accounts, live_environment_ping_keys
 from control_domain.monitors.names import live_heartbeat_names
 from control_domain.monitors.operations import live_monitor_keys
 from control_domain.projects.operations import live_ingest_keys
@@ -130,6 +130,27 @@ async def republish_account(
     Raises `StorageUnavailable` and the errors of the database.
     """
     await _publish_until_current(directory, lambda: _read_entries(sessions, now, account_id))
+
+
+async def republish_full_accounts(
+    sessions: Sessions, directory: KeyDirectory, known: Set[int], now: datetime
+) -> Set[int]:
+    """Publish the ping keys of environments again for each account whose number of heartbeats has reached or left the
+    limit. `known`: the accounts that were at the limit; return those that are now.
+
+    Their entries say whether pings may create heartbeats. `publish_changes` updates only the environment of a change,
+    and not the others of the account. Raises `StorageUnavailable` and the errors of the database.
+    """
+    async with sessions() as session:
+        full = await find_full_accounts(session)
+    for account_id in sorted(full ^ known):
+
+        async def read(account_id: int = account_id) -> Sequence[KeyEntry]:
+            async with sessions() as session:
+                return await live_environment_ping_keys(session, now, account_id=account_id)
+
+        await _publish_until_current(directory, read)
+    return full
 
 
 async def _publish_until_current(

@@ -17,6 +17,7 @@ from control_workers.created_heartbeats import publish_created_heartbeats_period
 from control_workers.forget_idempotency_keys import forget_keys_periodically
 from control_workers.forget_sessions import forget_sessions_periodically
 from control_workers.forget_workers import forget_workers_periodically
+from control_workers.full_accounts import republish_full_accounts_periodically
 from control_workers.publish_keys import PublicationAge, publish_keys_periodically
 from control_workers.refresh_daily_rollups import refresh_rollups_periodically
 from control_workers.waiting_pushes import WaitingPushWorker, running_push_worker
@@ -88,6 +89,10 @@ class ControlWorkers:
                 (
                     "created heartbeats",
                     publish_created_heartbeats_periodically(self._sessions, self._directory, stop),
+                ),
+                (
+                    "full accounts",
+                    republish_full_accounts_periodically(self._sessions, self._directory, stop),
                 ),
             ):
                 stack.push_async_callback(end_task, asyncio.create_task(loop, name=name))

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from sqlalchemy import delete, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from control_domain.audit import Actor, record_audit_entry
+from control_domain.audit import PING, record_audit_entry
 from control_domain.database.changes import Changes
 from control_domain.database.engine import Sessions
 from control_domain.database.run_periodically import run_periodically
@@ -25,7 +25,6 @@ logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0
 _AT_ONCE = 500
-_ACTOR = Actor("ping")
 
 
 async def publish_created_heartbeats(sessions: Sessions, directory: KeyDirectory, now: datetime) -> int:
@@ -61,7 +60,7 @@ async def publish_created_heartbeats(sessions: Sessions, directory: KeyDirectory
             if number in mine:
                 details = {"environment": environment, "name": name}
                 record_audit_entry(
-                    session, _ACTOR, account_id, "heartbeat.create", f"heartbeat {number}", now, details
+                    session, PING, account_id, "heartbeat.create", f"heartbeat {number}", now, details
                 )
     return len(created)
 

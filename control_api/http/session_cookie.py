@@ -1,8 +1,11 @@
 """The cookie of a session. Only the server reads it, and only requests of the dashboard's own pages carry it.
 
 Over HTTPS its name begins with `__Host-`: no other host can set it, not even an application in a subdomain of the same
-domain.
+domain. Its name ends in a part that is different for each installation: cookies do not distinguish ports, so that two
+installations on one host would otherwise overwrite each other's.
 """
+
+import hmac
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection
@@ -14,6 +17,13 @@ from pipeline_contracts.credentials import parse_bearer
 _NAME = "pharos_session"
 _SECURE_PREFIX = "__Host-"
 _STATE = "set_cookies"
+_SUFFIX_CHARACTERS = 8
+
+
+def make_cookie_suffix(key: bytes) -> str:
+    """Return the last part of the names of this installation's cookies, from a secret that all of its control planes
+    share."""
+    return hmac.digest(key, b"names of cookies", "sha256").hex()[:_SUFFIX_CHARACTERS]
 
 
 def read_session_cookie(connection: HTTPConnection) -> str | None:
@@ -25,7 +35,7 @@ def read_cookie(connection: HTTPConnection, name: str) -> str | None:
     """Return the value of a cookie that `set_cookie` has set, or None without one."""
     if "cookie" not in connection.headers:
         return None
-    return connection.cookies.get(f"{_SECURE_PREFIX}{name}" if is_https(connection) else name) or None
+    return connection.cookies.get(_full_name(connection, name)) or None
 
 
 def read_credential(connection: HTTPConnection) -> str | None:
@@ -46,13 +56,19 @@ def clear_session_cookie(connection: HTTPConnection) -> None:
 def set_cookie(
     connection: HTTPConnection, name: str, value: str, seconds: int, *, same_site: str, path: str = "/"
 ) -> None:
-    """Set a cookie that scripts cannot read with the response. Over HTTPS, its name gets the prefix `__Host-`."""
+    """Set a cookie that scripts cannot read with the response. `name`: without the parts that tell apart HTTPS and
+    installations."""
     attributes = [f"Path={path}", f"Max-Age={seconds}", "HttpOnly", f"SameSite={same_site}"]
     if is_https(connection):
-        name = f"{_SECURE_PREFIX}{name}"
         attributes.append("Secure")
+    name = _full_name(connection, name)
     cookies = connection.scope["state"].setdefault(_STATE, {})
     cookies[name] = "; ".join([f"{name}={value}", *attributes])
+
+
+def _full_name(connection: HTTPConnection, name: str) -> str:
+    prefix = _SECURE_PREFIX if is_https(connection) else ""
+    return f"{prefix}{name}_{connection.app.state.cookie_suffix}"
 
 
 class SetCookieMiddleware:

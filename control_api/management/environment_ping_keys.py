@@ -43,7 +43,7 @@ async def list_environment_ping_keys(
     """
     environment_id = at.found.environment.public_id
     pages = read_pages(at, params, f"ping keys of {environment_id}")
-    keys, has_more = await environment_ping_keys.list_environment_ping_keys(at.session, at.found, pages.page)
+    keys, has_more = await environment_ping_keys.PING_KEYS.list_page(at.session, at.found, pages.page)
     return pages.answer(
         [describe_environment_ping_key(key, environment_id, at.now) for key in keys],
         keys[-1].id if has_more else None,
@@ -63,9 +63,7 @@ async def create_environment_ping_key(
     """
     now = at.now
     expires_at = choose_expiry(body.expires_at, body.expires_in, now)
-    key, secret = await environment_ping_keys.add_environment_ping_key(
-        at.session, at.found, expires_at, at.actor, now
-    )
+    key, secret = await environment_ping_keys.PING_KEYS.add(at.session, at.found, expires_at, at.actor, now)
     at.publish_after_commit([key.digest])
     document = describe_environment_ping_key(key, at.found.environment.public_id, now)
     return {**document, "key": secret, "url": f"/ping/{secret}/"}
@@ -77,7 +75,7 @@ async def revoke_environment_ping_key(at: _Change) -> EnvironmentPingKeyDocument
 
     No edge accepts it after 5 seconds. A revoked key stays as it is.
     """
-    key = await environment_ping_keys.revoke_environment_ping_key(
+    key = await environment_ping_keys.PING_KEYS.revoke(
         at.session, at.found, at.number("key_id"), at.actor, at.now
     )
     # Again for a revoked key: the edges may not have been informed the first time.

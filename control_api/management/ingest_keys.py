@@ -39,7 +39,7 @@ async def list_ingest_keys(
     """
     environment_id = at.found.environment.public_id
     pages = read_pages(at, params, f"ingest keys of {environment_id}")
-    keys, has_more = await ingest_keys.list_ingest_keys(at.session, at.found, pages.page)
+    keys, has_more = await ingest_keys.INGEST_KEYS.list_page(at.session, at.found, pages.page)
     return pages.answer(
         [describe_ingest_key(key, environment_id, at.now) for key in keys], keys[-1].id if has_more else None
     )
@@ -56,7 +56,7 @@ async def create_ingest_key(
     """
     now = at.now
     expires_at = choose_expiry(body.expires_at, body.expires_in, now)
-    key, secret = await ingest_keys.add_ingest_key(at.session, at.found, expires_at, at.actor, now)
+    key, secret = await ingest_keys.INGEST_KEYS.add(at.session, at.found, expires_at, at.actor, now)
     at.publish_after_commit([key.digest])
     return {**describe_ingest_key(key, at.found.environment.public_id, now), "key": secret}
 
@@ -67,7 +67,7 @@ async def revoke_ingest_key(at: _Change) -> IngestKeyDocument:
 
     No edge accepts it after 5 seconds. A revoked key stays unchanged.
     """
-    key = await ingest_keys.revoke_ingest_key(at.session, at.found, at.number("key_id"), at.actor, at.now)
+    key = await ingest_keys.INGEST_KEYS.revoke(at.session, at.found, at.number("key_id"), at.actor, at.now)
     # Publish a revoked key again too: the edges may not have been informed the first time.
     at.revoke_after_commit([key.digest])
     return describe_ingest_key(key, at.found.environment.public_id, at.now)

@@ -30,6 +30,8 @@ PARTS = (
     "webhooks",
 )
 """The files, in the order of the document and of the page."""
+EXAMPLES = "request_examples"
+"""The file with the bodies of typed operations, by the operation's ID."""
 
 _SIGN_IN = ("apiToken", "session")
 """The security schemes that operations with a scope accept."""
@@ -54,6 +56,7 @@ def load_document() -> dict[str, Any]:
     for name in schemas.keys() & document["components"]["schemas"].keys():
         del schemas[name]
     _merge(document, generated, "operations")
+    _add_examples(document)
     for path in document["paths"].values():
         for operation in path.values():
             if isinstance(operation, dict) and (scope := operation.get("x-required-scope")):
@@ -64,6 +67,17 @@ def load_document() -> dict[str, Any]:
         "{scopes}", ", ".join(f"`{scope}`" for scope in SCOPES)
     )
     return document
+
+
+def _add_examples(document: dict[str, Any]) -> None:
+    examples: dict[str, Any] = yaml.load((_FOLDER / f"{EXAMPLES}.yaml").read_text(encoding="utf-8"), _Loader)
+    for path in document["paths"].values():
+        for operation in path.values():
+            if isinstance(operation, dict) and operation.get("operationId") in examples:
+                content = operation["requestBody"]["content"]["application/json"]
+                _merge(content, {"example": examples.pop(operation["operationId"])}, operation["operationId"])
+    if examples:
+        raise ValueError(f"{EXAMPLES}: no operation is called {', '.join(examples)}.")
 
 
 def _merge(into: dict[str, Any], part: dict[str, Any], where: str) -> None:

@@ -1,4 +1,4 @@
-"""The operations of the OpenAPI document as pages of the documentation, one page for each tag."""
+"""The operations of the OpenAPI document as pages of the documentation: one for each tag, and one that lists all."""
 
 import json
 import re
@@ -7,19 +7,71 @@ from functools import partial
 from typing import Any
 
 from control_api.reference.load_document import load_document
+from web_dashboard.documentation.headings import Anchors
 
+INDEX = "reference/http"
+"""The address of the page that lists all operations. Those of a tag are below it: `reference/http/deploy`."""
 _METHODS = ("get", "post", "put", "patch", "delete", "options")
 _DEEPEST = 3
 """Levels of members that a table shows; deeper ones are in the OpenAPI document."""
+_WIDTH = 80
+"""Characters of a line of a request; longer ones are wrapped where they can be."""
+_CREDENTIALS = {"apiToken": "$TOKEN", "ingestKey": "$KEY", "monitorKey": "$MONITOR_KEY"}
+"""The variable with the credential, by the security scheme."""
+_SIGN_IN = ("sign_in", "sign_in_with_link", "sign_in_with_invitation")
+"""The operations whose response sets the cookie of a session."""
 
 
 def list_operation_pages() -> Mapping[str, tuple[str, Callable[[], str]]]:
     """Return the title of each page and the function that writes it as Markdown, by the page's address:
     `reference/http/deploy`."""
     return {
-        f"reference/http/{tag['name'].lower()}": (f"API: {tag['name']}", partial(_write_page, tag))
-        for tag in load_document()["tags"]
+        INDEX: ("API: all operations", _write_index),
+        **{
+            _address(tag): (f"API: {tag['name']}", partial(_write_page, tag))
+            for tag in load_document()["tags"]
+        },
     }
+
+
+def _address(tag: Mapping[str, str]) -> str:
+    return f"{INDEX}/{tag['name'].lower()}"
+
+
+def _list_operations(tag: Mapping[str, str]) -> Iterator[tuple[str, str, Mapping[str, Any], list[Any]]]:
+    """Yield method, path, operation and parameters of the operations of a tag."""
+    for path, item in load_document()["paths"].items():
+        for method in _METHODS:
+            if method in item and tag["name"] in item[method]["tags"]:
+                parameters = [*item.get("parameters", ()), *item[method].get("parameters", ())]
+                yield method, path, item[method], parameters
+
+
+def _root(path: str) -> str:
+    """Return what a path of the document begins with on the host: nothing for ping URLs."""
+    servers = load_document()["paths"][path].get("servers") or load_document()["servers"]
+    return str(servers[0]["url"]).rstrip("/")
+
+
+def _write_index() -> str:
+    parts = [
+        "# API: all operations\n",
+        "After reading this page you know every operation of the API and where its page is.\n",
+        "[The API](api.md) explains credentials, limits and errors. [`/api/openapi.json`](/api/openapi.json) is the "
+        "same as an OpenAPI 3.1 document, for client generators and for tools that send requests.\n",
+    ]
+    for tag in load_document()["tags"]:
+        anchors = Anchors()
+        page = _address(tag).removeprefix("reference/")
+        anchors.make(f"API: {tag['name']}")
+        parts.append(f"## {tag['name']}\n\n| operation | request | scope |\n|---|---|---|")
+        for method, path, operation, _ in _list_operations(tag):
+            summary = operation["summary"]
+            scope = f"`{operation['x-required-scope']}`" if "x-required-scope" in operation else ""
+            link = f"[{_cell(summary)}]({page}.md#{anchors.make(summary)})"
+            parts.append(f"| {link} | `{method.upper()} {_root(path)}{path}` | {scope} |")
+        parts.append("")
+    return "\n".join(parts)
 
 
 def _write_page(tag: Mapping[str, str]) -> str:
@@ -28,14 +80,12 @@ def _write_page(tag: Mapping[str, str]) -> str:
         f"# API: {tag['name']}\n",
         f"After reading this page you can call the operations of the API about {tag['name'].lower()}.\n",
         f"{tag['description']}\n",
-        "`BASE` and `TOKEN` are those of the [quick start](../../quick-start.md). [The API](../api.md) explains "
-        "credentials, limits and errors; [`/api/docs`](/api/docs) lets you try requests.\n",
+        "`BASE`, `TOKEN` and `KEY` are those of the [quick start](../../quick-start.md); `cookies.txt` is what "
+        "[signing in](sign-in.md#sign-in-with-a-password) writes. [The API](../api.md) explains "
+        "credentials, limits and errors; [all operations](../http.md) lists those of the other pages.\n",
     ]
-    for path, item in document["paths"].items():
-        for method in _METHODS:
-            if method in item and tag["name"] in item[method]["tags"]:
-                parameters = [*item.get("parameters", ()), *item[method].get("parameters", ())]
-                parts += _write_operation(document, method, path, item[method], parameters)
+    for method, path, operation, parameters in _list_operations(tag):
+        parts += _write_operation(document, method, path, operation, parameters)
     return "\n".join(parts)
 
 
@@ -44,7 +94,7 @@ def _write_operation(
 ) -> Iterator[str]:
     yield f"## {operation['summary']}\n"
     scope = operation.get("x-required-scope")
-    yield f"`{method.upper()} /api{path}`{f' · scope `{scope}`' if scope else ''}\n"
+    yield f"`{method.upper()} {_root(path)}{path}`{f' · scope `{scope}`' if scope else ''}\n"
     yield f"{operation.get('description', '')}\n"
     yield from _write_parameters([_resolve(document, one) for one in parameters])
     body = operation.get("requestBody")
@@ -110,14 +160,58 @@ def _write_request(
 ) -> Iterator[str]:
     """Yield the request as a command. Parts of the path are variables of the shell."""
     address = re.sub(r"\{(\w+)\}", lambda found: "$" + _shell_name(found[1]), path)
-    words = ["curl -sS", *([] if method == "get" else [f"-X {method.upper()}"]), f'"$BASE/api{address}"']
-    if operation.get("security", [{}]) != []:
-        words.append('-H "Authorization: Bearer $TOKEN"')
-    example = _find_example(content.get("application/json", {}))
-    if example is not None:
-        text = _as_json(example).replace("'", "'\\''")
-        words += ["-H 'Content-Type: application/json'", f"\\\n  -d '{text}'"]
-    yield f"```sh\n{' '.join(words)}\n```\n"
+    words = [
+        f'curl -sS{"" if method == "get" else f" -X {method.upper()}"} "$BASE{_root(path)}{address}"',
+        *_write_credential(method, operation),
+        *_write_body(content),
+    ]
+    line = " ".join(words)
+    if len(line) > _WIDTH or len(words) > 2:
+        line = " \\\n  ".join(words)
+    yield f"```sh\n{line}\n```\n"
+
+
+def _write_credential(method: str, operation: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the options that identify the caller."""
+    schemes = {scheme for each in operation.get("security", ()) for scheme in each}
+    if header := next((_CREDENTIALS[scheme] for scheme in _CREDENTIALS if scheme in schemes), None):
+        yield f'-H "Authorization: Bearer {header}"'
+    elif "session" in schemes:
+        # Without the headers of a browser, a change with a cookie is refused.
+        yield "-b cookies.txt" if method == "get" else '-b cookies.txt -H "Origin: $BASE"'
+    elif operation["operationId"] in _SIGN_IN:
+        yield "-c cookies.txt"
+
+
+def _write_body(content: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the options that send the example of the first content type."""
+    for content_type, media in content.items():
+        example = _find_example(media)
+        if content_type == "application/json":
+            yield f"-H 'Content-Type: {content_type}'"
+            text = json.dumps(example, ensure_ascii=False)
+            if len(text) > _WIDTH - len("  -d ''"):
+                text = _indent_json(example)
+        else:
+            text = str(example)
+        yield "-d '" + text.replace("'", "'\\''") + "'"
+        return
+
+
+def _indent_json(value: Any, indent: str = "") -> str:
+    """Return JSON with a line for each member, except that short values stay on the line of their name."""
+    text = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, dict | list) or not value or (indent and len(text) <= _WIDTH // 2):
+        return text
+    inner = f"{indent}  "
+    if isinstance(value, dict):
+        begin, end = "{", "}"
+        parts = [f"{json.dumps(name)}: {_indent_json(member, inner)}" for name, member in value.items()]
+    else:
+        begin, end = "[", "]"
+        parts = [_indent_json(member, inner) for member in value]
+    lines = f",\n{inner}".join(parts)
+    return f"{begin}\n{inner}{lines}\n{indent}{end}"
 
 
 def _shell_name(parameter: str) -> str:

@@ -1,32 +1,21 @@
-"""Files that need no credential: compressed once, with ETags; the OpenAPI document and the files of its page."""
+"""Files that need no credential: compressed once, with ETags. One of them is the OpenAPI document."""
 
 import gzip
 import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 import orjson
 from fastapi import Request, Response
 
 from control_api.reference.load_document import load_document
 
-_PAGE = Path(__file__).parent / "page"
-_TYPES = {
-    "index.html": "text/html",
-    "start.js": "text/javascript",
-    "swagger-ui-bundle.js": "text/javascript",
-    "swagger-ui.css": "text/css",
-}
 _DIGEST_CHARACTERS = 20
 REVALIDATE = "no-cache"
 """`Cache-Control` for files that browsers revalidate each time: 304 while the file is unchanged."""
 
-# Styles and scripts are loaded from this origin. `data:` allows the small images in Swagger UI's style sheet.
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+"""The Content-Security-Policy of files that are not pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,31 +43,15 @@ def document_file() -> ServedFile:
     return pack_file("application/json", orjson.dumps(load_document()))
 
 
-@lru_cache
-def page_file(name: str) -> ServedFile | None:
-    """Return a file of the reference page; None for an unknown name."""
-    content_type = _TYPES.get(name)
-    if content_type is None:
-        return None
-    source = _PAGE / "source" / name
-    if source.exists():
-        return pack_file(content_type, source.read_bytes())
-    packed = (_PAGE / "built" / f"{name}.gz").read_bytes()
-    return _served(content_type, gzip.decompress(packed), packed)
-
-
 def pack_file(content_type: str, plain: bytes) -> ServedFile:
     """Compress a file."""
-    return _served(content_type, plain, gzip.compress(plain, mtime=0))
-
-
-def _served(content_type: str, plain: bytes, gzipped: bytes) -> ServedFile:
-    return ServedFile(content_type, gzipped, hashlib.sha256(plain).hexdigest()[:_DIGEST_CHARACTERS])
+    digest = hashlib.sha256(plain).hexdigest()[:_DIGEST_CHARACTERS]
+    return ServedFile(content_type, gzip.compress(plain, mtime=0), digest)
 
 
 def file_response(request: Request, file: ServedFile, headers: dict[str, str]) -> Response:
     """Return the file, or 304 if the client has it. `headers` are added; a `Content-Security-Policy` among them
-    replaces the default one, which fits the reference page."""
+    replaces the default one, which allows nothing."""
     use_gzip = _accepts_gzip(request.headers.get("accept-encoding", ""))
     # Each content coding needs its own ETag (RFC 9110, 8.8.3.3).
     etag = f'"{file.digest}{"-gzip" if use_gzip else ""}"'

@@ -1,16 +1,16 @@
-"""`GET /openapi.json`, and `GET /docs` with the files of its page, without authentication."""
+"""`GET /openapi.json`, and `GET /docs`, which leads to the pages of the reference, without authentication."""
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
 
-from control_api.reference.served_files import REVALIDATE, document_file, file_response, page_file
-from pipeline_contracts.errors import NotFound
+from control_api.reference.operation_pages import INDEX
+from control_api.reference.served_files import REVALIDATE, document_file, file_response
+from web_dashboard.documentation.site import PREFIX
 
 router = APIRouter(prefix="/api", include_in_schema=False)
 
-_DAY = "public, max-age=86400"
 
-
-# Not coroutines: FastAPI runs these in threads, because they read files.
+# Not a coroutine: FastAPI runs it in a thread, because it reads files.
 @router.get("/openapi.json")
 def read_document(request: Request) -> Response:
     """Return the OpenAPI document. Every origin may read it, because it contains nothing about this host."""
@@ -19,17 +19,6 @@ def read_document(request: Request) -> Response:
 
 
 @router.get("/docs")
-def read_page(request: Request) -> Response:
-    """Return the reference page."""
-    file = page_file("index.html")
-    assert file is not None
-    return file_response(request, file, {"Cache-Control": REVALIDATE})
-
-
-@router.get("/docs/{name}")
-def read_page_file(name: str, request: Request) -> Response:
-    """Return a script or style sheet of the reference page."""
-    file = page_file(name) if name != "index.html" else None
-    if file is None:
-        raise NotFound("There is nothing at this address.")
-    return file_response(request, file, {"Cache-Control": _DAY})
+async def find_pages() -> RedirectResponse:
+    """Redirect to the page of the documentation that lists every operation."""
+    return RedirectResponse(f"{PREFIX}/{INDEX}")

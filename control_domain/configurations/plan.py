@@ -318,7 +318,10 @@ class _ResourceOrder:
 def _find_unmanaged(
     document: ConfigurationDocument, resources: Iterable[CurrentResource], deletions: _Deletions
 ) -> Iterable[str]:
-    """Name the resources that exist and that the document does not mention; of nested ones, only the outermost."""
+    """Name the resources that exist and that the document does not mention; of nested ones, only the outermost.
+
+    Resources that are removed together with an environment are left out: its members and its notification rules.
+    """
     mentioned: dict[Address, Mapping[str, Value]] = {address: {} for address in deletions.parents_of_members}
     mentioned |= {desired.address: desired.fields for desired in document.resources}
     for current in resources:
@@ -327,6 +330,10 @@ def _find_unmanaged(
             continue
         if address in mentioned:
             yield from _find_unmanaged_fields(current, mentioned[address], deletions)
+        elif _kind(address) == "rule" and deletions.include(
+            ("environments", str(current.fields["environment"]))
+        ):
+            continue
         elif address != PROJECT and ((parent := find_parent(address)) is None or parent in mentioned):
             yield write_address(address)
 

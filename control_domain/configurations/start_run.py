@@ -14,6 +14,7 @@ from control_domain.configurations.lowered_gates import (
     encode_approved_gates,
     find_lowered_gates,
 )
+from control_domain.configurations.pinged_heartbeats import find_created_by_pings, leave_out_unrelated
 from control_domain.configurations.plan import Action
 from control_domain.configurations.resources import ProjectState
 from control_domain.configurations.reviews import find_review
@@ -58,9 +59,9 @@ async def start_run(
     sealed = await _check_open(session, review, now)
     await _check_idle(session, project)
     translation = await read_digest_translation(session, keys, project, sealed.key_id)
-    if translation.old.fingerprint() != review.fingerprint:
-        raise ProjectChanged("The project has changed since the review was made: make a new review.")
-    actions = translation.translate_actions(open_actions(keys, sealed, project.public_id))
+    sealed_actions = open_actions(keys, sealed, project.public_id)
+    await _check_unchanged(session, project, review, translation.old, sealed_actions)
+    actions = translation.translate_actions(sealed_actions)
     lowered = find_lowered_gates(actions, translation.current)
     check_gates_approved(review, f"Review {review.id}", lowered, approved_by_id, _SECOND_PERSON)
     run = ConfigurationRun(
@@ -100,6 +101,18 @@ async def _check_open(session: AsyncSession, review: Review, now: datetime) -> S
     if now >= review.expires_at or review.sealed is None or review.key_id is None:
         raise ReviewExpired(f"It was valid until {format_time(review.expires_at)}: make a new review.")
     return Sealed(review.key_id, review.sealed)
+
+
+async def _check_unchanged(
+    session: AsyncSession, project: Project, review: Review, state: ProjectState, actions: Sequence[Action]
+) -> None:
+    """Raise `ProjectChanged` unless the project is as it was when the review was made, apart from heartbeats that
+    pings have created since and that the review does not concern."""
+    if state.fingerprint() == review.fingerprint:
+        return
+    created = await find_created_by_pings(session, project, review.created_at)
+    if leave_out_unrelated(state, created, actions).fingerprint() != review.fingerprint:
+        raise ProjectChanged("The project has changed since the review was made: make a new review.")
 
 
 async def _check_idle(session: AsyncSession, project: Project) -> None:

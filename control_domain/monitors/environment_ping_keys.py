@@ -5,25 +5,28 @@ from datetime import datetime
 from typing import Annotated, TypedDict
 
 from msgspec import Meta
-from sqlalchemy import func, or_, select, update
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.audit import Actor, record_audit_entry
-from control_domain.keys import KeyState, check_expiry, get_key_state, is_live, make_key_entry
+from control_domain.keys import KeyState, get_key_state, is_live, make_key_entry
 from control_domain.monitors.limits import MAX_MONITORS
-from control_domain.paging import Page
-from control_domain.projects.find import DeployTarget
+from control_domain.projects.environment_keys import EnvironmentKeys
 from control_domain.tables.accounts import Account
 from control_domain.tables.monitors import Heartbeat
 from control_domain.tables.projects import Environment, EnvironmentPingKey, Project
-from pipeline_contracts.credentials import CredentialKind, digest_credential, make_credential
-from pipeline_contracts.errors import Conflict, NotFound
+from pipeline_contracts.credentials import CredentialKind
 from pipeline_contracts.heartbeat_names import MAX_CREATED_IN
 from pipeline_contracts.times import format_optional_time, format_time
 from storage_backends.key_directory.interface import KeyEntry
 
-MAX_LIVE_KEYS = 20
-"""Of one environment: one for its jobs, and others while they are being replaced."""
+PING_KEYS = EnvironmentKeys(
+    table=EnvironmentPingKey,
+    kind=CredentialKind.ENVIRONMENT_PING_KEY,
+    name="ping key",
+    subject="environment-ping-key",
+    # One for its jobs, and others while they are being replaced.
+    max_live=20,
+)
 
 
 class EnvironmentPingKeyDocument(TypedDict):
@@ -62,76 +65,6 @@ def describe_environment_ping_key(
         "expires_at": format_optional_time(key.expires_at),
         "revoked_at": format_optional_time(key.revoked_at),
     }
-
-
-async def list_environment_ping_keys(
-    session: AsyncSession, target: DeployTarget, page: Page
-) -> tuple[Sequence[EnvironmentPingKey], bool]:
-    """Return a page of the ping keys of the environment, newest first, and whether more follow."""
-    query = (
-        select(EnvironmentPingKey)
-        .where(EnvironmentPingKey.environment_id == target.environment.id)
-        .order_by(EnvironmentPingKey.id.desc())
-        .limit(page.limit + 1)
-    )
-    if page.before is not None:
-        query = query.where(EnvironmentPingKey.id < page.before)
-    rows = (await session.execute(query)).scalars().all()
-    return rows[: page.limit], len(rows) > page.limit
-
-
-async def add_environment_ping_key(
-    session: AsyncSession, target: DeployTarget, expires_at: datetime | None, actor: Actor, now: datetime
-) -> tuple[EnvironmentPingKey, str]:
-    """Create a ping key of the environment, and return it with its secret, which is not stored. The others keep
-    working.
-
-    Raises `InvalidInput`, and `Conflict` if the environment has too many live keys.
-    """
-    check_expiry(expires_at, now)
-    live = select(func.count()).where(
-        EnvironmentPingKey.environment_id == target.environment.id,
-        EnvironmentPingKey.revoked_at.is_(None),
-        or_(EnvironmentPingKey.expires_at.is_(None), EnvironmentPingKey.expires_at > now),
-    )
-    if (await session.execute(live)).scalar_one() >= MAX_LIVE_KEYS:
-        raise Conflict(
-            f"The environment has {MAX_LIVE_KEYS} live ping keys, which is the most: revoke one first."
-        )
-    secret = make_credential(CredentialKind.ENVIRONMENT_PING_KEY)
-    key = EnvironmentPingKey(
-        environment_id=target.environment.id,
-        digest=digest_credential(secret),
-        created_at=now,
-        expires_at=expires_at,
-    )
-    session.add(key)
-    await session.flush()
-    _record(session, target, "environment-ping-key.create", key, actor, now)
-    return key, secret
-
-
-async def revoke_environment_ping_key(
-    session: AsyncSession, target: DeployTarget, key_id: int | None, actor: Actor, now: datetime
-) -> EnvironmentPingKey:
-    """Revoke a ping key of the environment; a revoked one stays as it is. Raises `NotFound`."""
-    is_key = (EnvironmentPingKey.id == (key_id or 0)) & (
-        EnvironmentPingKey.environment_id == target.environment.id
-    )
-    revoked = await session.execute(
-        update(EnvironmentPingKey)
-        .where(is_key, EnvironmentPingKey.revoked_at.is_(None))
-        .values(revoked_at=now)
-        .returning(EnvironmentPingKey.id)
-        .execution_options(synchronize_session=False)
-    )
-    is_revoked = revoked.scalar_one_or_none() is not None
-    key = (await session.execute(select(EnvironmentPingKey).where(is_key))).scalar_one_or_none()
-    if key is None:
-        raise NotFound("The environment has no such ping key.")
-    if is_revoked:
-        _record(session, target, "environment-ping-key.revoke", key, actor, now)
-    return key
 
 
 async def live_environment_ping_keys(
@@ -195,14 +128,18 @@ async def _find_full(session: AsyncSession, accounts: dict[int, int]) -> set[int
     }
 
 
-def _record(
-    session: AsyncSession,
-    target: DeployTarget,
-    action: str,
-    key: EnvironmentPingKey,
-    actor: Actor,
-    now: datetime,
-) -> None:
-    details = {"environment": target.environment.public_id}
-    subject = f"environment-ping-key {key.id}"
-    record_audit_entry(session, actor, target.project.account_id, action, subject, now, details)
+async def find_full_accounts(session: AsyncSession) -> set[int]:
+    """Return the accounts that have as many heartbeats as they may have."""
+    # Account scope: the edges need the keys of every account.
+    total = select(func.count()).select_from(Heartbeat)
+    # Few installations have that many: the others read one index.
+    if (await session.execute(total)).scalar_one() < MAX_MONITORS:
+        return set()
+    full = (
+        select(Project.account_id)
+        .join(Environment, Environment.project_id == Project.id)
+        .join(Heartbeat, Heartbeat.environment_id == Environment.id)
+        .group_by(Project.account_id)
+        .having(func.count() >= MAX_MONITORS)
+    )
+    return set((await session.execute(full)).scalars())

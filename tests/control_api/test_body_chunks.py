@@ -3,7 +3,7 @@
 from typing import Any
 
 from control_api.http.middleware import BodyChunkMiddleware
-from control_api.reference.served_files import page_file
+from control_api.reference.served_files import document_file
 
 _PIECE = 32 * 1024
 
@@ -48,6 +48,5 @@ async def test_small_and_streamed_bodies_are_passed_unchanged() -> None:
 
 
 def test_all_clients_share_the_plain_bytes_of_a_file() -> None:
-    file = page_file("swagger-ui-bundle.js")
-    assert file is not None
+    file = document_file()
     assert file.plain() is file.plain()

@@ -24,6 +24,7 @@ _ALWAYS = {
     "old workers",
     "retention",
     "created heartbeats",
+    "full accounts",
     "configuration runs",
     "waiting pushes",
     "commit statuses",

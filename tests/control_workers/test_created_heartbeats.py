@@ -96,7 +96,7 @@ async def test_a_full_environment_creates_no_more(
     sessions, directory = open_sessions(monitored.engine), InProcessKeyDirectory()
     async with sessions() as session, session.begin():
         row = (await session.execute(select(Environment, Project).join(Project))).one()
-        _, secret = await environment_ping_keys.add_environment_ping_key(
+        _, secret = await environment_ping_keys.PING_KEYS.add(
             session, DeployTarget(*row), None, Actor("test"), NOW
         )
 

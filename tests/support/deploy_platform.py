@@ -20,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from yarl import URL
 
 from control_api.app import build_control_app
+from control_api.http.session_cookie import make_cookie_suffix
 from control_domain.accounts.operations import create_account, create_person
 from control_domain.accounts.roles import SCOPES
 from control_domain.database.engine import Sessions, open_engine, open_sessions
@@ -46,6 +47,7 @@ from tests.support.reviews import Reviewed, make_reviewed
 from tests.support.serve_control import VARIABLE_KEYS, serving_control
 
 RECEIPT_KEY = b"a receipt key of the test suite, 32+"
+SESSION_COOKIE = f"pharos_session_{make_cookie_suffix(RECEIPT_KEY)}"
 ALL_SCOPES = frozenset(SCOPES)
 _DOCUMENTED_SCOPES = ("account:read", "analytics:read", "deploy:read", "deploy:write")
 SCOPE_SETS = [

@@ -79,6 +79,7 @@ SECTIONS: Final = (
             "reference/api",
             "reference/management-api",
             "reference/errors",
+            "reference/http",
             "reference/http/account",
             "reference/http/overview",
             "reference/http/sign-in",

@@ -4,7 +4,8 @@ Browsers send cookies to every port of a host, and so to the applications if the
 """
 
 _NAMES = (b"pharos_session", b"pharos_oidc")
-DASHBOARD_COOKIES = frozenset((*_NAMES, *(b"__Host-" + name for name in _NAMES)))
+_WITH_SUFFIX = tuple(name + b"_" for name in _NAMES)
+_SECURE_PREFIX = b"__Host-"
 
 
 def drop_dashboard_cookies(value: bytes) -> bytes:
@@ -12,13 +13,16 @@ def drop_dashboard_cookies(value: bytes) -> bytes:
     if b"pharos_" not in value:
         return value
     pairs = (pair.strip() for pair in value.split(b";"))
-    return b"; ".join(pair for pair in pairs if pair and _name_of(pair) not in DASHBOARD_COOKIES)
+    return b"; ".join(pair for pair in pairs if pair and not _is_of_dashboard(pair))
 
 
 def sets_dashboard_cookie(value: bytes) -> bool:
     """Return True if the value of a `Set-Cookie` header would set or remove a cookie of the dashboard."""
-    return _name_of(value.partition(b";")[0]) in DASHBOARD_COOKIES
+    return _is_of_dashboard(value.partition(b";")[0])
 
 
-def _name_of(pair: bytes) -> bytes:
-    return pair.partition(b"=")[0].strip()
+def _is_of_dashboard(pair: bytes) -> bool:
+    """Return True for the cookies of any installation: another one on this host has another last part of the name, and
+    earlier versions had none."""
+    name = pair.partition(b"=")[0].strip().removeprefix(_SECURE_PREFIX)
+    return name in _NAMES or name.startswith(_WITH_SUFFIX)

@@ -1,12 +1,18 @@
 """Which requests a session cookie is used for, and how the cookie is called."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
 from starlette.requests import HTTPConnection
 
 from control_api.http.same_origin import check_same_origin, refuse_other_sites
-from control_api.http.session_cookie import read_credential, read_session_cookie, set_session_cookie
+from control_api.http.session_cookie import (
+    make_cookie_suffix,
+    read_credential,
+    read_session_cookie,
+    set_session_cookie,
+)
 from pipeline_contracts.client_address import parse_trusted_proxies
 from pipeline_contracts.errors import CrossSiteRequest
 
@@ -19,9 +25,12 @@ def connect(
     *,
     public_url: str | None = None,
     peer: str = "192.0.2.1",
+    suffix: str = "1f2e",
 ) -> HTTPConnection:
     """Return a request over plain HTTP; 10.0.0.0/8 are trusted proxies."""
-    state = SimpleNamespace(public_url=public_url, client_addresses=parse_trusted_proxies("10.0.0.0/8"))
+    state = SimpleNamespace(
+        public_url=public_url, client_addresses=parse_trusted_proxies("10.0.0.0/8"), cookie_suffix=suffix
+    )
     named = {"host": "pharos.example", **(headers or {})}
     scope = {
         "type": "http",
@@ -111,7 +120,8 @@ def test_sign_in_from_other_pages() -> None:
 )
 def test_the_name_of_the_cookie(headers: dict[str, str], options: dict[str, str], is_secure: bool) -> None:
     """Over HTTPS no other host can set it. A cookie of the other name is not read."""
-    name, other = ("__Host-pharos_session", "pharos_session") if is_secure else ("pharos_session", "__Host-x")
+    names = ("__Host-pharos_session_1f2e", "pharos_session_1f2e")
+    name, other = names if is_secure else reversed(names)
     answered = connect(headers=headers, **options)
     set_session_cookie(answered, "secret", 60)
     (cookie,) = answered.scope["state"]["set_cookies"].values()
@@ -121,11 +131,21 @@ def test_the_name_of_the_cookie(headers: dict[str, str], options: dict[str, str]
     assert read_session_cookie(sent) == read_credential(sent) == "secret"
 
 
+def test_each_installation_has_a_cookie_of_its_own() -> None:
+    """Browsers send the cookies of all ports of a host: those of another installation are not read."""
+    one, other = make_cookie_suffix(b"one"), make_cookie_suffix(b"other")
+    assert one == make_cookie_suffix(b"one") and re.fullmatch("[0-9a-f]{8}", one) and one != other
+    sent = {"cookie": f"pharos_session=former; pharos_session_{one}=mine; pharos_session_{other}=theirs"}
+    assert read_session_cookie(connect(headers=sent, suffix=one)) == "mine"
+    assert read_session_cookie(connect(headers=sent, suffix=other)) == "theirs"
+    assert read_session_cookie(connect(headers=sent)) is None
+
+
 def test_a_token_counts_alone() -> None:
-    sent = connect(headers={"cookie": "pharos_session=secret", "authorization": "Bearer phr_pat_x"})
+    sent = connect(headers={"cookie": "pharos_session_1f2e=secret", "authorization": "Bearer phr_pat_x"})
     assert read_credential(sent) == "phr_pat_x"
     assert (
-        read_credential(connect(headers={"cookie": "pharos_session=secret", "authorization": "Basic x"}))
+        read_credential(connect(headers={"cookie": "pharos_session_1f2e=secret", "authorization": "Basic x"}))
         == "secret"
     )
     assert read_credential(connect()) is None

@@ -26,7 +26,7 @@ from pipeline_contracts.errors import TooManyRequests, Unavailable
 from storage_backends.column_store.interface import ColumnStore
 from tests.control_api.management.conftest import Api
 from tests.support.browsers import open_browser
-from tests.support.deploy_platform import ALL_SCOPES, add_deployment, add_token
+from tests.support.deploy_platform import ALL_SCOPES, SESSION_COOKIE, add_deployment, add_token
 
 # A test that hangs ends here; nothing is measured.
 _PATIENCE = 60.0
@@ -172,7 +172,7 @@ async def test_a_stream_neither_rotates_a_session_nor_follows_it_to_another_acco
     async with platform.sessions() as session, session.begin():
         owner = platform.acme.people["owner"].id
         session.add(Membership(account_id=other.id, person_id=owner, role="owner"))
-    headers = {"Cookie": f"pharos_session={browser.cookies['pharos_session']}", "Accept": "text/event-stream"}
+    headers = {"Cookie": f"{SESSION_COOKIE}={browser.cookies[SESSION_COOKIE]}", "Accept": "text/event-stream"}
     url = f"{platform.url}/api/v1/changes?topics=heartbeats"
     async with platform.http.get(url, headers=headers) as response, asyncio.timeout(_PATIENCE):
         old = datetime.now(UTC) - timedelta(hours=25)

@@ -1,11 +1,14 @@
 """Ping keys of environments, and the logs of their heartbeats."""
 
+import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from control_domain.monitors import environment_ping_keys
 from control_domain.tables.monitors import HeartbeatLogEntry
+from control_workers.full_accounts import republish_full_accounts_periodically
 from pipeline_contracts.credentials import CredentialKind, digest_credential, is_well_formed
 from pipeline_contracts.times import format_time, to_epoch_ms
 from tests.control_api.management.conftest import Api
@@ -75,7 +78,8 @@ async def test_refused_keys(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await api.expect((422, "validation-failed"), "POST", path, {"expires_at": past})).fields == [
         "expires_at"
     ]
-    monkeypatch.setattr(environment_ping_keys, "MAX_LIVE_KEYS", 1)
+    few = replace(environment_ping_keys.PING_KEYS, max_live=1)
+    monkeypatch.setattr(environment_ping_keys, "PING_KEYS", few)
     made = await api.call("POST", path)
     await api.expect((409, "conflict"), "POST", path)
     await api.call("DELETE", f"{path}/{made.data['id']}")
@@ -100,6 +104,41 @@ async def test_pings_create_only_while_there_is_room(api: Api, monkeypatch: pyte
             assert await may_create() is False
             await api.call("DELETE", f"{HEARTBEATS}/{made['id']}")
             assert await may_create() is True
+
+
+@pytest.mark.both_databases
+async def test_a_full_account_creates_no_heartbeats_in_any_environment(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other environments learn it too: when a heartbeat is created, and when it goes with its environment."""
+    secret = (await api.call("POST", keys_of(api))).data["key"]
+    project = f"/v1/projects/{api.platform.acme.projects['shop'].public_id}/environments"
+    other = (await api.call("POST", project, {"name": "QA", "type": "staging"})).data["id"]
+    monkeypatch.setattr(environment_ping_keys, "MAX_MONITORS", 1)
+    stop = asyncio.Event()
+    loop = republish_full_accounts_periodically(
+        api.platform.sessions, api.platform.directory, stop, every=0.01
+    )
+
+    async def wait_for(may_create: bool) -> None:
+        while True:
+            entry = await api.platform.directory.find(digest_credential(secret))
+            assert entry is not None
+            if entry.may_create is may_create:
+                return
+            await asyncio.sleep(0.01)
+
+    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+        tasks.create_task(loop)
+        await wait_for(True)
+        made = await api.call(
+            "POST", f"/v1/environments/{other}/heartbeats", {"name": "backup", "period_seconds": 60}
+        )
+        assert made.status == 201, made.body
+        await wait_for(False)
+        assert (await api.call("DELETE", f"/v1/environments/{other}")).status == 200
+        await wait_for(True)
+        stop.set()
 
 
 @pytest.mark.both_databases

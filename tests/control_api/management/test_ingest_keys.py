@@ -1,5 +1,6 @@
 """Ingest keys of environments."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -77,7 +78,7 @@ async def test_refused_keys(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused.json()["errors"] == [
         {"field": "expires_at", "message": "must be in the future, at most 3650 days from now"}
     ]
-    monkeypatch.setattr(ingest_keys, "MAX_LIVE_KEYS", 1)
+    monkeypatch.setattr(ingest_keys, "INGEST_KEYS", replace(ingest_keys.INGEST_KEYS, max_live=1))
     made = await api.call("POST", path)
     await api.expect((409, "conflict"), "POST", path)
     await api.call("DELETE", f"{path}/{made.data['id']}")

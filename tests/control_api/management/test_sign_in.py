@@ -31,10 +31,10 @@ from tests.support.browsers import (
     add_password,
     open_browser,
 )
-from tests.support.deploy_platform import ALL_SCOPES, PEOPLE, Response, add_token
+from tests.support.deploy_platform import ALL_SCOPES, PEOPLE, SESSION_COOKIE, Response, add_token
 
 SESSION = "/v1/session"
-COOKIE = "pharos_session"
+COOKIE = SESSION_COOKIE
 
 
 async def add_link(api: Api, person: str = "owner", by: str | None = None, **values: Any) -> str:

@@ -14,10 +14,10 @@ from control_domain.tables.audit import AuditEntry
 from control_domain.tables.sign_in import SecondFactor
 from tests.control_api.management.conftest import Api, check_response
 from tests.support.browsers import OTHER_PASSWORD, PASSWORD, SAME_ORIGIN, Browser, open_browser
-from tests.support.deploy_platform import Response
+from tests.support.deploy_platform import SESSION_COOKIE, Response
 
 SESSION, ME = "/v1/session", "/v1/me"
-COOKIE = "pharos_session"
+COOKIE = SESSION_COOKIE
 
 
 async def call(browser: Browser, method: str, path: str, body: Any = None) -> Response:

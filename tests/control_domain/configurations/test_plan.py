@@ -255,6 +255,16 @@ def test_unmanaged_resources_and_fields(
     assert _plan(wanted, deleted).unmanaged == result
 
 
+def test_rules_are_removed_together_with_their_environment() -> None:
+    """They are not listed as unmanaged, because they do not stay."""
+    rules = [_present((*RULES, str(slug)), environment=slug) for slug in ("production", "staging", None)]
+    state = replace(STATE, resources={**STATE.resources, **{rule.address: rule for rule in rules}})
+    others = [address for address in ALL if address not in (PRODUCTION, NIGHTLY, DEFAULT)]
+    plan = _plan({address: {} for address in others}, [PRODUCTION], state=state)
+    assert plan.unmanaged[-2:] == ["notifications.rules.None", "notifications.rules.staging"]
+    assert apply_in_memory(state, plan).resources.keys() == {*others, rules[1].address, rules[2].address}
+
+
 def test_the_plan_has_the_shape_that_the_api_promises() -> None:
     state = replace(STATE, awaiting_approval=frozenset({PRODUCTION, DEVELOPMENT}))
     wanted: Wishes = {

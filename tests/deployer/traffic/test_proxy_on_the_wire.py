@@ -106,6 +106,7 @@ async def test_cookies_of_the_dashboard_reach_no_instance(proxy: Carrier, record
         (b"pharos_session=SECRET", b""),
         (b"a=1;__Host-pharos_session=SECRET ; b=2", b"Cookie: a=1; b=2\r\n"),
         (b'a="; __Host-pharos_oidc=SECRET; b="; pharos_session', b'Cookie: a="; b="\r\n'),
+        (b"pharos_session_1f2e3d4c=SECRET; __Host-pharos_oidc_00=SECRET; c=3", b"Cookie: c=3\r\n"),
         (b"my_pharos_session=1; pharos_sessions=2;", b"Cookie: my_pharos_session=1; pharos_sessions=2\r\n"),
     )
     for cookie, _ in sent:
@@ -134,7 +135,8 @@ async def test_forwarded_headers_of_a_trusted_gateway_are_kept() -> None:
 async def test_the_exact_response_head_for_a_caller(proxy: Carrier, recorder: Recorder) -> None:
     recorder.answer = (
         b"HTTP/1.1 201 Made Here\r\nServer: mine\r\nConnection: close, X-Two\r\nX-Two: 2\r\nKeep-Alive: 5\r\n"
-        b"Set-Cookie: a=1\r\nset-cookie:  pharos_oidc =x; Path=/\r\nSet-Cookie: b=2\r\nContent-Length: 002\r\n\r\nok"
+        b"Set-Cookie: a=1\r\nset-cookie:  pharos_oidc =x; Path=/\r\nSet-Cookie: pharos_session_1f2e3d4c=x\r\n"
+        b"Set-Cookie: b=2\r\nContent-Length: 002\r\n\r\nok"
     )
     got = await exchange_raw(proxy.port, b"GET / HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")
     assert got == (

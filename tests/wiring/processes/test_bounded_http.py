@@ -22,7 +22,7 @@ from wiring.processes.control import control_server
 
 _NOTHING = cast(Any, None)
 _LIMITS = ServerLimits(4096, 600.0, 100, ClientAddresses(()))
-_BUNDLE = b"GET /api/docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n"
+_DOCUMENT = b"GET /api/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
 _SCHEMA = b"GET /api/schemas/workflow-1.json HTTP/1.1\r\nHost: x\r\n\r\n"
 ACCOUNT = b"GET /api/v1/account HTTP/1.1\r\nHost: x\r\n"
 
@@ -176,7 +176,7 @@ async def test_head_expect_and_disconnect(caplog: pytest.LogCaptureFixture) -> N
 async def test_client_that_does_not_read_is_disconnected(opened: list[BoundedProtocol]) -> None:
     limits = ServerLimits(4096, 600.0, 100, ClientAddresses(()), silent_seconds=0.2)
     async with serving(limits) as port:
-        for sent in (_BUNDLE, _SCHEMA * 9):
+        for sent in (_DOCUMENT, _SCHEMA * 9):
             with callers_that_never_read(port, sent):
                 await poll_until(lambda: opened and opened[-1].flow.write_paused)
                 assert opened[-1].transport.get_write_buffer_size() <= 33 * 1024
