@@ -1,6 +1,6 @@
 """Count dropped events by site and reason, and append the counts to the log every few seconds.
 
-A flood of bots therefore costs next to nothing.
+A flood of bots therefore appends few records to the log.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class DroppedEvents:
         self._counts: dict[int, dict[str, int]] = {}
 
     def count(self, site_id: int, reason: str, events: int) -> None:
-        """Count events of the site that are dropped now."""
+        """Count events of the site that are being dropped."""
         site_counts = self._counts.setdefault(site_id, {})
         site_counts[reason] = site_counts.get(reason, 0) + events
 

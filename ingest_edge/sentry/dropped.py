@@ -41,14 +41,14 @@ class DroppedItems:
         self._log = log
         self._now_ms = now_ms
         self._counts: dict[_Owner, tuple[int, Counter[tuple[str, DropReason]]]] = {}
-        """Counts since this time (milliseconds since 1970), which are in no record."""
+        """Start of the counts that are in no record yet, in milliseconds since 1970."""
         self._records: dict[_Owner, _Record] = {}
-        """Records that are not known to be in the log."""
+        """Records that may not be in the log."""
         self.total: Counter[tuple[str, str]] = Counter()
         """Counts of this process by type of item and reason."""
 
     def count(self, key: KeyEntry, dropped: DropCounts) -> None:
-        """Count items that are dropped now from an envelope with this key."""
+        """Count items that are being dropped from an envelope with this key."""
         if dropped:
             owner = (key.account_id, key.project_id, key.environment_id)
             if owner not in self._counts:
@@ -68,7 +68,7 @@ class DroppedItems:
                 await self._append(owner)
 
     async def _append(self, owner: _Owner) -> bool:
-        """Append the owner's record, and forget it once it is in the log. Return whether it is."""
+        """Append the owner's record, and forget the record once it is in the log. Return True if it is in the log."""
         try:
             await self._log.append(topics.METRICS, *self._records[owner])
         except StorageUnavailable:

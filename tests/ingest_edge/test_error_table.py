@@ -200,7 +200,7 @@ def _zstd_with_window(window_log: int) -> bytes:
     return b"\x28\xb5\x2f\xfd" + bytes([0, (window_log - 10) << 3]) + b"\x01\x00\x00"
 
 
-_KEY_SHAPE = "This is not an ingest key: it starts with phr_ing_, and its check sum must hold."
+_KEY_SHAPE = "This is not an ingest key: it must start with phr_ing_ and have a valid checksum."
 _KEY_MISSING = "Send an ingest key as 'Authorization: Bearer phr_ing_…'."
 _FIX = "The batch was not stored. Fix the fields listed below and send it again."
 _NOT_JSON = "The body is not valid JSON: …"
