@@ -173,7 +173,12 @@ CASES = [
         "logs",
     ),
     Case(
-        "an unknown signal", GOOD, 404, 5, "OTLP is accepted at v1/traces, v1/logs and v1/metrics.", "profiles"
+        "an unknown signal",
+        GOOD,
+        404,
+        5,
+        "OTLP is accepted at v1/traces, v1/logs and v1/metrics.",
+        "profiles",
     ),
     Case("a path below", GOOD, 404, 5, "OTLP is accepted at", "traces/more"),
     Case("GET", None, 405, 12, "OTLP takes POST only.", method="GET"),

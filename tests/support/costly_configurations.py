@@ -1,4 +1,4 @@
-"""Configuration documents that are the most expensive to read: at the limits of size and number, and beyond them."""
+"""The configuration documents that are the most expensive to read: at the limits of size and number, and above them."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from control_domain.sites.site_rules import MAX_DOMAINS
 
 _HEAD = "version: 2\n"
 _ENVIRONMENT = "version: 2\nenvironments:\n  a:\n"
-# Each is loaded from a file of its own.
+# Each document is loaded from a separate file.
 _ZONES = (
     "Europe/Oslo",
     "Asia/Tokyo",
@@ -31,7 +31,7 @@ def _at(count: int, days: str) -> list[str]:
 
 
 def _sites(count: int, domain: str) -> str:
-    """Return sites with as many domains as are allowed; `domain` is a format of the site's and the domain's numbers."""
+    """Return sites with the maximum number of domains; `domain` is a format of the site's and the domain's numbers."""
     return f"{_HEAD}sites:\n" + "".join(
         f"  s{site}: {{domains: [{', '.join(domain.format(site, number) for number in range(MAX_DOMAINS))}]}}\n"
         for site in range(count)
@@ -46,7 +46,7 @@ def _goals(goal: str) -> str:
 
 
 def _whole() -> str:
-    """Return a document with the most resources of every kind that is accepted."""
+    """Return a document with the maximum number of resources of every kind that is accepted."""
     settings = "order: 1, replicas: 1, state: running, locked: true, approval: {deploys: true}"
     windows = "".join(
         f"  e{n}: {{{settings}, window: {{days: [mon, fri], from: '09:00', to: '16:00', timezone: {zone}}}}}\n"
@@ -115,4 +115,4 @@ COSTLY: Mapping[str, Case] = {
     "too many bindings": (_HEAD, {f"b{n}": "x" for n in range(100_000)}, "are 100,000: the limit is 1,000"),
     "all of it": (_whole(), {"b": "x" * 1000}, None),
 }  # fmt: skip
-"""Document, bindings, and the first fault that is reported; None: it is accepted."""
+"""Document, bindings, and the first fault that is reported; None if the document is accepted."""

@@ -1,4 +1,4 @@
-"""Reads deployments from the database, and writes the rows that a deployer would write, where none runs."""
+"""Reads deployments from the database, and writes the rows of a deployer for tests that run none."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Prints its arguments and environment, and ends in the way that its first argument names; for `test_fork_server`."""
+"""Prints its arguments and environment, and ends as its first argument says; for `test_fork_server`."""
 
 import json
 import os

@@ -172,7 +172,7 @@ TRICKY: Mapping[str, tuple[str, Faults]] = {
     "a text": ("version", ["line 1: must be a mapping, not text"]),
     "a list": ("\n- version: VERSION\n- REST", ["line 2: must be a mapping, not a list"]),
     "null": ("null", ["line 1: must be a mapping, not nothing"]),
-    # What is no YAML.
+    # Texts that are not YAML.
     "an open double quote": ('version: VERSION\nREST\na: "b\n\n', _no_yaml(
         3, "found unexpected end of stream", "while scanning a quoted scalar", 3)),
     "an open single quote": ("version: VERSION\nREST\na: 'b\nc: d", _no_yaml(

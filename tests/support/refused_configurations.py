@@ -51,7 +51,7 @@ TEMPLATES = {
 
 
 def bad_values(core: str, foreign: str) -> list[str]:
-    """Return values that are accepted hardly anywhere but as a variable."""
+    """Return values that hardly any field except a variable accepts."""
     return [
         core,
         f"{core} {core}",

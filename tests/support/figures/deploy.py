@@ -56,7 +56,7 @@ def _read_pipeline(environments: Sequence[Mapping[str, Any]]) -> Iterable[list[s
 
 
 def _read_live_card(environments: Sequence[Mapping[str, Any]]) -> Iterable[list[str]]:
-    """The page is that of the environment Production."""
+    """The page shows the environment Production."""
     each = next(each for each in environments if each["name"] == "Production")
     yield [f"Deployment #{each['live_deployment']['id']}", each["live"]["since"]]
     variables = each["variables"]
