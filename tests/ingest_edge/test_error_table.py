@@ -48,7 +48,7 @@ Prepare = Callable[[Any, AsyncExitStack], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Refusal:
-    """A row. A `detail` that ends with … is only the beginning; `answer_headers` are patterns."""
+    """A row. A `detail` that ends with … is only the beginning of the text; `answer_headers` are patterns."""
 
     request: str
     status: int
@@ -148,7 +148,7 @@ class UnreachableDirectory:
 
 
 async def _declares_too_much(edge: Any) -> Any:
-    # No byte of the body follows: the head alone is refused.
+    # No byte of the body follows, so the edge refuses the head alone.
     return await edge.raw([edge.head(f"Content-Length: {5 * _MIB + 1}")])
 
 
@@ -514,7 +514,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize("row", TABLE, ids=[f"{row.status} {row.request}" for row in TABLE])
-async def test_a_refusal_says_why_and_stores_nothing(row, start_edge):
+async def test_refusal_has_the_expected_response_and_stores_nothing(row, start_edge):
     edge = await start_edge(**row.edge)
     async with AsyncExitStack() as stack:
         if row.prepare is not None:

@@ -22,7 +22,7 @@ class Case:
     status: int
     code: int
     message: str
-    """How it begins."""
+    """The beginning of the expected message."""
     signal: str = "traces"
     method: str = "POST"
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Counts of dropped items are in the log once, whatever happens to the append."""
+"""Counts of dropped items are stored once, even if an append fails or is cancelled."""
 
 import asyncio
 from typing import Any, cast
@@ -73,7 +73,7 @@ async def test_a_shutdown_during_an_append_loses_no_counts() -> None:
 
 
 async def test_an_append_with_an_unknown_outcome_is_counted_once() -> None:
-    """The same record is appended again, whatever is counted meanwhile."""
+    """The same record is appended again, even if further items are counted meanwhile."""
     log = _Log()
     log.is_in_doubt = True
     dropped = DroppedItems(cast(EventLog, log), lambda: 1)
