@@ -1,4 +1,4 @@
-"""Which requests a session cookie is used for, and how the cookie is called."""
+"""Which requests may use a session cookie, and the name of the cookie."""
 
 from types import SimpleNamespace
 
@@ -46,7 +46,7 @@ def is_allowed(method: str, headers: dict[str, str], **options: str) -> bool:
     return True
 
 
-def test_which_pages_may_use_the_cookie() -> None:
+def test_pages_that_may_use_the_cookie() -> None:
     for site, reads, changes in (
         ("same-origin", True, True),
         ("none", True, False),
@@ -67,7 +67,7 @@ def test_which_pages_may_use_the_cookie() -> None:
         ("http://pharos.example", True),
         ("http://pharos.example:80", True),
         ("HTTP://Pharos.Example", True),
-        # A proxy that ends TLS, without being trusted.
+        # A proxy that terminates TLS, but is not trusted.
         ("https://pharos.example", True),
         ("http://pharos.example:8000", False),
         ("http://app.pharos.example", False),
@@ -110,7 +110,8 @@ def test_sign_in_from_other_pages() -> None:
     ],
 )
 def test_the_name_of_the_cookie(headers: dict[str, str], options: dict[str, str], is_secure: bool) -> None:
-    """Over HTTPS no other host can set it. A cookie of the other name is not read."""
+    """Over HTTPS the name has a prefix, so that no other host can set the cookie. A cookie with the other name is
+    ignored."""
     name, other = ("__Host-pharos_session", "pharos_session") if is_secure else ("pharos_session", "__Host-x")
     answered = connect(headers=headers, **options)
     set_session_cookie(answered, "secret", 60)
@@ -121,7 +122,7 @@ def test_the_name_of_the_cookie(headers: dict[str, str], options: dict[str, str]
     assert read_session_cookie(sent) == read_credential(sent) == "secret"
 
 
-def test_a_token_counts_alone() -> None:
+def test_cookie_is_ignored_next_to_a_token() -> None:
     sent = connect(headers={"cookie": "pharos_session=secret", "authorization": "Bearer phr_pat_x"})
     assert read_credential(sent) == "phr_pat_x"
     assert (

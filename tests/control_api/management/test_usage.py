@@ -1,4 +1,4 @@
-"""What the account has and stores."""
+"""Objects and stored data of the account."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -27,7 +27,7 @@ NOTHING = {"events": 0, "spans": 0, "log_records": 0, "metric_points": 0}
 
 
 async def store_rows(store: ChdbColumnStore, environment_id: str, day: date, rows: int) -> None:
-    """Store so many rows of each table, received on this day."""
+    """Store this many rows in each table, received on this day."""
     received = f"{day} 23:59:59.999"
     await store.command(
         "INSERT INTO pharos.telemetry_events (environment_id, received_at, timestamp) "

@@ -24,7 +24,7 @@ _TAG_OF = {
 _OPENED = ("read_account", "create_silence", "receive_github_app_webhook")
 _OPERATIONS = {f"operations-{tag}-{name}" for name, tag in _TAG_OF.items()}
 """The IDs of all operations on the page."""
-# A browser draws dozens of operations one by one: half a minute's work, and minutes on a loaded machine.
+# A browser draws dozens of operations one by one, which takes half a minute, and minutes on a loaded machine.
 pytestmark = pytest.mark.timeout(900)
 
 _SHOWN = "[...document.querySelectorAll('.opblock')].map(each => each.id)"
@@ -59,7 +59,7 @@ class _Watched:
 @pytest.fixture(scope="module")
 async def page(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[_Watched]:
     """One page for both tests: starting a browser and rendering the page takes seconds."""
-    # Nothing reads from the database: whoever has no token is refused before.
+    # No request reads the database: callers without a token are refused earlier.
     app = build_control_app(
         open_sessions(open_engine("sqlite+aiosqlite://")), _NOTHING, b"receipts", _NOTHING
     )
@@ -79,7 +79,8 @@ async def _open_and_close(tab: Tab, operation_id: str) -> None:
     operation = f"document.getElementById('{operation_id}')"
     opening = f"{operation}.querySelector('.opblock-summary-control').click()"
     before = await tab.evaluate("scrollY")
-    # The page removes what is no longer near to the visible part, also what an opened operation has pushed away.
+    # The page removes elements that are far from the visible part, including those that an opened operation has pushed
+    # away.
     await tab.evaluate(f"{operation}?.scrollIntoView({{block: 'center'}})")
     await wait_for_result(lambda: tab.evaluate(f"!!{operation}"))
     await tab.evaluate(opening)
@@ -93,7 +94,7 @@ async def test_page_shows_every_operation_and_loads_from_no_other_host(page: _Wa
     assert await tab.evaluate("document.querySelector('.title').innerText.startsWith('Pharos')")
     # Three of them, because opening an operation takes a browser three seconds.
     to_open = {f"operations-{_TAG_OF[name]}-{name}" for name in _OPENED}
-    # The page draws what is near to the visible part alone, and the inside of an operation when it is opened.
+    # The page draws only elements near the visible part, and the content of an operation when it is opened.
     shown: set[str] = set()
     while True:
         drawn = set(await tab.evaluate(_SHOWN))
@@ -126,6 +127,6 @@ async def test_operation_can_be_tried_out(page: _Watched) -> None:
         f"document.querySelector('{operation} .live-responses-table tbody .response-col_status')?.innerText"
     )
     status = await wait_for_result(lambda: tab.evaluate(answered))
-    # Nobody has authorized: the answer of the real operation, on this origin.
+    # Without a token, the page shows the response of the real operation on this origin.
     assert status.startswith("401")
     assert f"{page.url}/api/v1/account" in page.requested

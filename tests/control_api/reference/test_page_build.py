@@ -13,9 +13,9 @@ _PACKAGES = ("package.json", "package-lock.json")
 
 
 def _package() -> Path:
-    """A folder with the npm packages of the page. Raises `EngineMissing`."""
+    """Return a folder with the npm packages of the page. Raises `EngineMissing`."""
     if shutil.which("node") is None or shutil.which("npm") is None:
-        raise EngineMissing("Node.js is not here. On Debian: apt-get install nodejs npm")
+        raise EngineMissing("Node.js is not installed; on Debian: apt-get install nodejs npm")
     content = b"".join((_PAGE / name).read_bytes() for name in _PACKAGES)
     folder = _ROOT / ".engines" / f"reference-page-{hashlib.sha256(content).hexdigest()[:12]}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -25,13 +25,13 @@ def _package() -> Path:
         command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
         ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200)
         if ended.returncode:
-            raise EngineMissing(f"npm cannot bring the page's package: {ended.stderr[-300:]}")
+            raise EngineMissing(f"npm cannot install the page's package: {ended.stderr[-300:]}")
         (folder / "done").touch()
     return folder
 
 
 def _page_copy(folder: Path) -> None:
-    """The page as it is now, in a folder that no other run has, and the package beside it. Raises `EngineMissing`."""
+    """Return a new folder with a copy of the page and its package. Raises `EngineMissing`."""
     (folder / "node_modules").symlink_to(_package() / "node_modules")
     shutil.copy(_PAGE / "build.mjs", folder)
     shutil.copytree(_PAGE / "built", folder / "built")

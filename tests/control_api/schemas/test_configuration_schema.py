@@ -75,7 +75,7 @@ _heartbeats = (
         cron=st.sampled_from(["0 3 * * *", " */5 8-18 * jan,mar MON-FRI ", "0 0 L * *", "${a_cron}"]),
     )
 )
-# Others are written as escapes that JSON and YAML do not have in common.
+# Other characters need escapes that JSON and YAML do not share.
 _in_yaml = st.characters(codec="utf-8", exclude_categories=["Cc"], exclude_characters="\ufeff\ufffe\uffff${")
 _values = st.one_of(
     st.text(_in_yaml | st.sampled_from("\n\t")),
@@ -186,7 +186,7 @@ def _in_environment(lines: str) -> str:
     return f"version: 2\nenvironments:\n  production:\n    {lines}\n"
 
 
-# What a schema cannot say.
+# Rules that a schema cannot express.
 _BEYOND = (
     "is no time zone",
     "is not a time zone",
@@ -287,7 +287,7 @@ _ONLY_THE_READER = {
     "deleted in two ways": "version: 2\ndelete: [environments.staging, 'environments[\"staging\"]']",
     "a binding that gives too much": "version: 2\nproject: {name: '${a_secret}'}",
 }
-"""Beside what is no plain YAML, bindings that are missing or unused, and limits of the whole document."""
+"""In addition to texts that are not plain YAML, missing or unused bindings, and limits of the whole document."""
 
 
 def _text_faults(text: str) -> DocumentFault:
@@ -334,5 +334,5 @@ def test_schema_and_reader_agree_on_mutated_documents(document: Any, data: st.Da
     if found:
         assert of_reader, found
     else:
-        # Whatever else is wrong is for the reader alone to say.
+        # Only the reader reports the other faults.
         assert all(re.search("|".join(_BEYOND), told, re.IGNORECASE) for told in of_reader), of_reader
