@@ -1,4 +1,4 @@
-"""What a document changes in a project: by hand, and whatever both hold."""
+"""The changes that a document plans in a project: hand-written cases, and random documents and projects."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -91,7 +91,7 @@ def _plan(
     bound: Iterable[str] = (),
     state: ProjectState = STATE,
 ) -> Plan:
-    """Of a document with these resources, a line each. The `bound` fields are so in each."""
+    """Return the plan of a document with these resources, one on each line. The `bound` fields are bound in each."""
     resources = [
         DesiredResource(address, fields, line, frozenset(bound).intersection(fields))
         for line, (address, fields) in enumerate((wanted or {}).items(), 1)
@@ -100,7 +100,7 @@ def _plan(
 
 
 def _list_actions(plan: Plan) -> list[Any]:
-    """`["update", "environments.production", {"replicas": (2, 3)}]` and the like."""
+    """Return the actions as lists like `["update", "environments.production", {"replicas": (2, 3)}]`."""
     return [
         [
             action["action"],
@@ -208,7 +208,7 @@ def test_creations_come_before_deletions_and_parents_before_members() -> None:
     plan = _plan(wanted, [DEVELOPMENT, SITE, DEFAULT, NIGHTLY])
     assert [(action.verb, write_address(action.address)) for action in plan.actions] == [
         ("update", "project"),
-        # By the order that each is to have, and not the one that it has.
+        # Sorted by the desired order, not by the present one.
         ("update", "environments.production"),
         ("create", "environments.production.heartbeats.z"),
         ("create", "environments.production.queues.z"),
@@ -378,7 +378,7 @@ def _bytes(plan: Plan) -> bytes:
 
 
 _seeds = st.integers(0, 2**32)
-# What is drawn is large, and machines are slow.
+# The random examples are large, and machines may be slow.
 _SETTINGS = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -426,7 +426,7 @@ def test_the_plan_of_an_applied_document_is_empty(data: st.DataObject) -> None:
     after = apply_in_memory(state, plan)
     again = make_plan(document, after)
     assert again.actions == []
-    # What the document says nothing of is as it was.
+    # Resources that the document omits are unchanged.
     assert again.unmanaged == plan.unmanaged
     assert again.fingerprint != plan.fingerprint
 
@@ -435,7 +435,7 @@ MARK = "S3CR3T-"
 
 
 def _mark(value: Any, number: int) -> Any:
-    """The value with a text in it that stands nowhere else."""
+    """Return the value with a unique text in it."""
     marked = f"{MARK}{number}"
     match value:
         case Secret():
@@ -458,7 +458,7 @@ def test_no_secret_is_in_a_plan(data: st.DataObject) -> None:
     resources = []
     for number, one in enumerate(document.resources):
         secrets = {field for field, value in one.fields.items() if isinstance(value, Secret)}
-        # Without a type that there is, an environment has no place.
+        # Without a valid type, an environment has no position in the order.
         marked = (secrets | one.bound) - {"type"}
         fields = {
             field: _mark(value, number) if field in marked else value for field, value in one.fields.items()

@@ -1,4 +1,4 @@
-"""The catalogue of channel types and the validation of their settings and secrets."""
+"""The catalogue of channel types, and the validation of their settings and secrets."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which addresses repositories may have."""
+"""Addresses that repositories may have."""
 
 import subprocess
 from pathlib import Path
@@ -49,7 +49,7 @@ def test_an_address_is_kept_as_it_is_and_its_host_known(url: str, kind: str | No
         ("file:///srv/acme/shop.git", None),
         ("/srv/acme/shop.git", None),
         ("/srv/git@host:acme/shop.git", None),
-        # A letter that becomes two when it is made small: no column holds so many.
+        # A letter that becomes two letters in lower case, so that the text would exceed the column.
         (f"https://h/{'İ' * 490}", None),
     ],
 )
@@ -100,7 +100,7 @@ def test_a_secret_is_refused_and_not_repeated(url: str) -> None:
         "git@-oProxyCommand=id:a",
         "git@host:-oProxyCommand=id",
         "ssh://-x@host/a",
-        # No address at all.
+        # Texts that are not addresses.
         "",
         " ",
         "/",

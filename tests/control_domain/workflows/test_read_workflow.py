@@ -55,7 +55,7 @@ def test_omitted_keys_have_defaults() -> None:
 
 
 _HEAD = "version: 1\nprocesses: {web: {command: serve}}\n"
-"""Two lines that are good; more may follow them."""
+"""Two valid lines, which more lines may follow."""
 
 _TAKEN = {
     "the longest command": f"version: 1\nprocesses: {{a: {{command: {'x' * 4096}}}}}",

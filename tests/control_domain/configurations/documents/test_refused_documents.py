@@ -50,7 +50,7 @@ def _of_a(*faults: tuple[str, int, str]) -> Faults:
 
 
 def _each(path: str, first: int, *messages: str) -> Faults:
-    """One on each line: `{}` in the path is a letter, from `a` on."""
+    """Return one fault on each line. `{}` in the path is a letter, from `a` on."""
     return [(path.format(chr(ord("a") + n)), first + n, message) for n, message in enumerate(messages)]
 
 
