@@ -16,7 +16,7 @@ def buffered(offset: int, rows: int) -> RecordRows:
 
 
 def generated(offset: int, *pieces: int) -> RecordRows:
-    """Return a record whose rows are generated in pieces of so many rows."""
+    """Return a record whose rows are generated in pieces of these sizes."""
 
     def generate() -> Iterator[tuple[bytes, int]]:
         for rows in pieces:

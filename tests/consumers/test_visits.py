@@ -42,7 +42,7 @@ def test_a_visit_continues_over_midnight() -> None:
     visits = Visits()
     evening = place(visits, 7, 0)
     assert place(visits, 70, 60_000, before=7) is evening
-    # Also after the half hour, by the day's own hash.
+    # This works even after the half hour, by the day's own hash.
     assert place(visits, 70, 60_000 + MAX_PAUSE_MS) is evening
 
 

@@ -160,7 +160,7 @@ async def test_the_commits_that_would_go_live_are_compared_with_the_live_release
     for live, counts, listed in cases:
         async with platform.sessions() as session, session.begin():
             await session.execute(update(Release).values(revision=live))
-            # Due although nothing but the live release has changed.
+            # The look-up is due although only the live release has changed.
             await session.execute(update(Deployment).values(commit_looked_up_at=None))
         assert (await _look_up(platform, number)).commit_subject == newest[0][0]
         [waiting] = (await platform.call("GET", "/v1/approvals")).data

@@ -104,7 +104,7 @@ def test_a_copy_of_a_folder_is_refused_while_its_deployer_runs(tmp_path: Path) -
             pass
     with hold_identity(tmp_path / "copy") as copy:
         pass
-    # Another process, and one that was killed.
+    # Another process, and a process that was killed.
     command = [sys.executable, "-c", _OWNER, str(tmp_path / "first")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdin is not None and other.stdout is not None

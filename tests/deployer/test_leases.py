@@ -60,7 +60,7 @@ class Site(NamedTuple):
         return 0 if lease is None else lease.fence
 
     async def serving(self) -> frozenset[int]:
-        """Wait for an answer of the application, and return its processes."""
+        """Wait for a response of the application, and return its processes."""
         answer = await asyncio.to_thread(fetch_app, self.faulty.port, _HOST)
         assert isinstance(answer, dict), (answer, self.faulty.deployer.failing)
         return await self.faulty.pids(self.target)

@@ -57,7 +57,7 @@ def test_impossible_previews_are_refused(pharos: RunCommand) -> None:
             ("open", "a", "--from", "my-project/production"),
             "  variables_from: must be the ID of an environment",
         ),
-        # An environment that is no preview.
+        # An environment that is not a preview.
         (("close", environment_path, "--yes"), "There is no preview yet."),
     ):
         done = pharos("preview", *command, "--project", project)

@@ -1,4 +1,4 @@
-"""`pharos run` with real commands and a real server that accepts signals, fails, or is down."""
+"""`pharos run` with real commands and a real server that accepts signals, fails, or is unavailable."""
 
 import contextlib
 import json
@@ -178,7 +178,7 @@ def test_signals_are_forwarded_to_the_command(recorder: Recorder) -> None:
 
 
 def test_an_unreachable_server_does_not_fail_the_job(tmp_path: Path) -> None:
-    """The job runs at once and its status is kept; two lines name the failed reports."""
+    """The job runs immediately and its status is kept. Two lines name the failed reports."""
     job = ("sh", "-c", f"echo ran > {tmp_path}/ran; exit 4")
     done = run(*job, url="http://127.0.0.1:9", seconds={"_GIVE_UP_SECONDS": 2.0})
     assert (done.returncode, (tmp_path / "ran").read_text()) == (4, "ran\n")
@@ -274,7 +274,7 @@ def test_invalid_credentials_are_ignored(tmp_path: Path, content: bytes) -> None
 
 
 def test_a_key_is_never_shown(recorder: Recorder) -> None:
-    """Not even a key that HTTP cannot send."""
+    """This includes keys that HTTP cannot send."""
     for key in ("phr_mon_\nsecret", "phr_mon_sécret", "phr_mon_€secret"):
         done = fork_server.run([*_command("true", url=recorder.url)[:-2], "--key", key, "--", "true"],
                                capture_output=True, text=True, timeout=_SECONDS)  # fmt: skip
@@ -352,7 +352,7 @@ class _Hanging:
 
 
 def test_a_hanging_server_delays_the_exit_by_ten_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted from the end of the command; the last request has half a second at least."""
+    """The limit counts from the end of the command. The last request has at least half a second."""
     server = _Hanging()
     monkeypatch.setattr(run_command, "time", server)
     reports = run_command._Reports("http://127.0.0.1:9/api", None)

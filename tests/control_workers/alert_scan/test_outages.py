@@ -1,4 +1,4 @@
-"""When the alert scan was blind. Pure."""
+"""Times in which the alert scan had no data. Pure."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -14,8 +14,8 @@ def _ago(seconds: int | None) -> datetime | None:
     return None if seconds is None else _NOW - timedelta(seconds=seconds)
 
 
-# Seconds since the last scan and since the store cannot be read, whether it can be read now; begin and cause of the
-# outage that has ended, and since when the store cannot be read.
+# Seconds since the last scan and since the store became unreadable, and whether it is readable now; then begin and
+# cause of the ended outage, and the time since which the store is unreadable.
 @pytest.mark.parametrize(
     ("through", "blind_since", "is_readable", "outage", "still_blind"),
     [

@@ -1,4 +1,4 @@
-"""Output files are stored as log records exactly once, whatever breaks in between."""
+"""Lines of output files are stored as log records exactly once, despite all kinds of faults."""
 
 import asyncio
 import errno
@@ -75,7 +75,7 @@ class _World:
         return self.folder / _ENVIRONMENT / "7" / "web.1.log"
 
     def restart(self) -> None:
-        """Forget everything that is in memory, as a killed deployer does."""
+        """Discard everything in memory, as the kill of a deployer does."""
         telemetry: Any = self.telemetry
         self.shipper = OutputShipper(self.folder, telemetry, self.session, self.budget, lambda: self.now)
 
@@ -85,7 +85,7 @@ class _World:
             file.write(text.encode() if isinstance(text, str) else text)
 
     async def settle(self) -> None:
-        """Ship until nothing is left, with time passing between the passes."""
+        """Ship until no line is left. Time passes between the passes."""
         for _ in range(200):
             if not await self.shipper.ship_once() and not self.shipper._due:
                 return
@@ -141,7 +141,8 @@ async def test_each_line_is_stored_once_despite_kills_and_faults(tmp_path: Path,
                 case 0:
                     world.restart()
                 case 1:
-                    # Stored, but the answer is lost, and the deployer is killed before it repeats the batch.
+                    # The batch is stored, but the response is lost, and the deployer is killed before it repeats the
+                    # batch.
                     world.ingest.faults.append(cut_connection(world.ingest, stored=True))
                     await world.shipper.ship_once()
                     world.restart()
@@ -152,7 +153,7 @@ async def test_each_line_is_stored_once_despite_kills_and_faults(tmp_path: Path,
                 case 4:
                     world.ingest.faults.append(answer(503))
                 case 5:
-                    # Larger than what may wait, so all lines stay readable.
+                    # Larger than the waiting lines, so all of them stay readable.
                     truncate_output(world.path, 4000) if world.path.exists() else None
             if rng.random() < 0.8:
                 await world.shipper.ship_once()
@@ -168,7 +169,7 @@ async def test_each_line_is_stored_once_despite_kills_and_faults(tmp_path: Path,
         notes = [title for title in world.titles if not title.startswith("line ")]
         assert len(numbers) == len(set(numbers))
         assert numbers == sorted(numbers)
-        # A truncation keeps 4,000 bytes: what was not read by then is reported.
+        # A truncation keeps 4,000 bytes. Older bytes that were not read are reported as lost.
         assert notes or numbers == list(range(printed)), (printed, len(numbers))
         assert world.ingest.conflicts == []
 
@@ -315,7 +316,7 @@ async def test_refused_batches_and_foreign_files_stop_nothing(tmp_path: Path) ->
 
 
 async def test_refusals_of_another_server_lose_nothing(tmp_path: Path) -> None:
-    """As of one that expects TLS on this port. The address may be corrected later."""
+    """For example, a server that expects TLS on this port. The operator may correct the address later."""
     async with _world(tmp_path) as world:
         world.print("kept\n")
         world.ingest.faults += [answer(status, is_pharos=False) for status in (400, 413, 422)]
@@ -330,7 +331,7 @@ def test_stopped_outputs_are_reported_after_a_minute_and_each_reason_is_logged_o
     now = 0.0
     stopped = StoppedOutputs(lambda: now)
     for _ in range(3):
-        # Another output that works must not bring the message back each time.
+        # An output that works must not cause the message again each time.
         for output in ("web.1", "web.2"):
             stopped.note(output, "the edge is away")
         stopped.clear("web.3")
@@ -359,7 +360,7 @@ async def test_a_database_outage_is_survived(tmp_path: Path, monkeypatch: pytest
         task.cancel()
         await asyncio.wait({task})
         assert world.titles == ["one"]
-        # The batch was written down before it was sent.
+        # The position of the batch was stored before the batch was sent.
         assert (read_progress(world.path).end or read_progress(world.path).position) == 4
 
 
@@ -396,7 +397,7 @@ async def test_batches_fit_the_burst_of_the_account(
         # Killed while a batch is too large.
         world.restart()
         await world.settle()
-        # Lines that are lost are reported in an event, for which there must be room.
+        # Lost lines are reported in an event, which must fit too.
         for _ in range(2):
             world.print("".join(f"lost {number}\n" for number in range(10)))
             truncate_output(world.path, 10)
@@ -525,5 +526,5 @@ async def test_a_clock_that_is_set_back_does_not_stop_shipping(tmp_path: Path) -
         world.print("one\n")
         world.ingest.faults.append(answer(503, **{"Retry-After": "60"}))
         await shipper.ship_once()
-        # The end of the wait is a time of the clock that nobody sets.
+        # The wait uses the monotonic clock.
         assert shipper._wait_until[1] <= time.monotonic() + 60

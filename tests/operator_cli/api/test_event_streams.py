@@ -62,7 +62,7 @@ def test_a_stream_of_which_nothing_comes_may_be_held_back(
         next(api.stream("deployments", 1, "log"))
 
 
-def test_an_event_that_was_cut_off_comes_again(server: FakeApi, api: Api, waits: list[float]) -> None:
+def test_truncated_event_is_received_again(server: FakeApi, api: Api, waits: list[float]) -> None:
     server.answers.extend(
         [
             Answer(content=_line(1) + _line(2)[:-10], headers=_HEADERS, breaks=True),

@@ -22,7 +22,7 @@ _PROJECTS = [
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home and a current folder in which nothing is known yet."""
+    """Return a home folder and a current folder without credentials or caches."""
     for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "PHAROS_URL", "PHAROS_TOKEN", "PHAROS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
