@@ -151,7 +151,7 @@ async def test_memory_is_bounded_while_a_killed_broker_is_unavailable(
         waiting = []
         async with measure_loop_time() as had:
             while had() < 3.0:
-                # More appends per round than the buffer has space for, however rarely a round runs.
+                # More appends per round than the buffer has space for, even if rounds are rare.
                 for _ in range(100):
                     try:
                         waiting.append(log.append(topic, secrets.token_bytes(4), b"", bytes(50_000)))

@@ -68,7 +68,7 @@ class _Guard:
         wait_until(app.installation.is_ready)
         assert app.builders() == []
         assert app.get() == (200, "the former release")
-        # They count as processes of the user until the init process of the machine has reaped them.
+        # Zombies count as processes of the user until the init process of the machine has reaped them.
         wait_until(lambda: not find_processes({app.first_uid}, with_ended=True))
         wait_until(lambda: set(app.runners()) == self._runners, 60, lambda: (app.runners(), self._runners))
         # The next sweep would remove it within a minute.
@@ -167,7 +167,7 @@ def test_a_hostile_workflow_fails_without_affecting_others(app: App, case: str) 
 
 
 def test_the_last_output_of_a_web_process_is_attributed_to_it(app: App) -> None:
-    """They do not mix with the output of the live release."""
+    """These lines do not mix with the output of the live release."""
     app.repository.commit(shell_app("echo 'cannot go on'; sleep 0.5; exit 4"), "hostile")
     guard = _Guard(app)
     number = app.deploy("hostile")

@@ -1,4 +1,4 @@
-"""Who hears of an incident, as a table of rules."""
+"""The recipients of an incident, as a table of rules."""
 
 import dataclasses
 from typing import Any
@@ -42,7 +42,7 @@ def test_a_rule_matches(rule: dict[str, Any], routed: dict[str, Any], hears: boo
     assert (_SLACK in found) is hears
 
 
-def test_a_recipient_of_several_rules_hears_once_and_is_reminded_if_one_reminds() -> None:
+def test_recipient_of_several_rules_gets_one_message_and_any_reminders() -> None:
     rules = [
         dataclasses.replace(_ALL, reminders=False),
         dataclasses.replace(_ALL, recipients=[_SLACK, _OPS], reminders=True),

@@ -13,7 +13,7 @@ from web_dashboard.documentation.site import Site, open_site
 
 _SITE = open_site(list_operation_pages())
 _ADDRESSES = ["", "decisions", *_SITE.files, *_SITE.written]
-# Redirects of other parts, which are no pages of the documentation.
+# Redirects to other parts, which are not pages of the documentation.
 _ELSEWHERE = ("/api/docs", "/docs/assets/", "/docs/images/", "/icon.svg")
 
 

@@ -167,7 +167,7 @@ def test_a_forked_process_keeps_no_name() -> None:
     assert try_claim(name) and try_claim(name) is False
     child = os.fork()
     if child == 0:
-        time.sleep(600)
+        signal.pause()
         os._exit(0)
     try:
         release(name)
