@@ -66,7 +66,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def log_message(self, *_: object) -> None:
-        """No log lines: they would be part of the measured load."""
+        """Write no log lines, because they would be part of the measured load."""
 
 
 class Server(ThreadingHTTPServer):
@@ -78,5 +78,5 @@ class Server(ThreadingHTTPServer):
 
 if __name__ == "__main__":
     if RELEASE["fault"] == "ends":
-        sys.exit("The application ends at its start, as it was asked to.")
+        sys.exit("The application ends at its start, as configured.")
     Server(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()

@@ -75,7 +75,7 @@ class SteadyLoad:
 
 @asynccontextmanager
 async def steady_load(port: int, host: str, pace: Pace) -> AsyncIterator[SteadyLoad]:
-    """Run load until the block ends; then every request has a response or has failed."""
+    """Run load until the block ends. Every request then has a response or has failed."""
     load = SteadyLoad(port, host, pace)
     sending = asyncio.create_task(load.send())
     streaming = asyncio.create_task(load.stream())

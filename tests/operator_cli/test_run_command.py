@@ -224,7 +224,7 @@ def test_permanent_errors_are_not_retried(recorder: Recorder) -> None:
     done = run("true", url=recorder.url)
     assert done.returncode == 0
     assert recorder.signals() == ["start", "success"]
-    assert done.stderr.count("the answer was 401") == 2
+    assert done.stderr.count("the response was 401") == 2
 
 
 def test_the_key_is_read_from_the_data_folder(recorder: Recorder, tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_a_redirect_is_not_followed(recorder: Recorder) -> None:
         done = run("true", url=recorder.url)
         assert elsewhere.calls == []
     assert done.returncode == 0
-    assert ["the answer was 302" in done.stderr, "the answer was 307" in done.stderr] == [True, True]
+    assert ["the response was 302" in done.stderr, "the response was 307" in done.stderr] == [True, True]
 
 
 def test_a_server_that_does_not_speak_http_is_reported(listener: socket.socket) -> None:
@@ -360,7 +360,7 @@ def test_a_hanging_server_delays_the_exit_by_ten_seconds_at_most(monkeypatch: py
     # Nothing was sent before, and no thread sends during the test.
     reports.finish()
     for name in ("start", "failure"):
-        assert reports._send(name) == " does not answer ()"
+        assert reports._send(name) == " does not respond ()"
     assert 1009.0 < server.now <= 1010.5
     assert server.signals == ["start", "failure", "failure", "failure"]
 

@@ -13,10 +13,10 @@ export interface Slot {
 }
 
 /**
- * Claim the lowest number of this name that no other worker on this machine holds. Return undefined where that cannot be
+ * Claim the lowest number of this name that no other worker on this machine holds. Return undefined if that cannot be
  * known: outside of Linux, and with a Node.js that has no abstract sockets (before 20).
  *
- * A number is an abstract socket that nobody connects to: the system closes it when the process ends, however it ends.
+ * A number is an abstract socket without connections. The system closes it when the process ends for any reason.
  */
 export async function claimSlot(name: string): Promise<Slot | undefined> {
   if (process.platform !== 'linux') return undefined
@@ -24,7 +24,7 @@ export async function claimSlot(name: string): Promise<Slot | undefined> {
     const server = createServer((socket) => socket.destroy()).unref()
     const outcome = await new Promise<string | undefined>((resolve) => {
       server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? 'error'))
-      // Processes of `node:cluster` share what is not exclusive.
+      // Processes of `node:cluster` share sockets that are not exclusive.
       server.listen({ path: `\0pharos-client/${name}/${number}`, exclusive: true }, () => resolve(undefined))
     })
     if (outcome === undefined) return { name: `${hostname()}/${name}/${number}`, release: () => server.close() }

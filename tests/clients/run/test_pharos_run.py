@@ -287,7 +287,7 @@ def test_transient_errors_are_retried_and_permanent_ones_are_not(recorder: Recor
     assert recorder.endings() == ["/start", "/0", "/0", "/0"]
     assert len({str(call.query) for call in recorder.calls}) == 1
     assert [
-        line for line in done.stderr.splitlines() if "the answer was 404" in line
+        line for line in done.stderr.splitlines() if "the response was 404" in line
     ] == done.stderr.splitlines()
 
 
@@ -322,7 +322,7 @@ def test_a_redirect_is_not_followed(recorder: Recorder) -> None:
         recorder.statuses, recorder.location = [302, 307], elsewhere.url
         done = run("true", url=recorder.url)
         assert elsewhere.calls == []
-    assert ["the answer was 302" in done.stderr, "the answer was 307" in done.stderr] == [True, True]
+    assert ["the response was 302" in done.stderr, "the response was 307" in done.stderr] == [True, True]
 
 
 def test_closed_and_ignored_streams_and_signals(recorder: Recorder) -> None:
