@@ -30,7 +30,7 @@ class _AccountTokens:
 
     def __init__(self) -> None:
         self.tokens = 0
-        # Events of the latest requests: rises at once, and falls by an eighth with each smaller one.
+        # Events of the latest requests: rises immediately, and falls by an eighth with each smaller one.
         self.usual = 1
         self.expires = 0.0
         self.shared = 0
@@ -51,7 +51,7 @@ class _AccountTokens:
 class Admission:
     """Spends tokens that were leased from the shared counter.
 
-    `slice_seconds` of the account's rate are leased at once, and more for large requests, so that most of them make no
+    `slice_seconds` of the account's rate are leased together, and more for large requests, so that most of them make no
     round trip; 0 leases only the tokens of the request. Unspent tokens expire after a second. While the counter is
     unreachable, the edge uses its own share of the account's rate.
     """

@@ -1,4 +1,5 @@
-"""Body memory budgets: how many bytes of request bodies an edge holds at once, by kind of traffic and by sender."""
+"""Body memory budgets: the bytes of request bodies that an edge may hold at a time, by kind of traffic and by
+sender."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Hash visitors, sessions and measurements under the salt of the day. Nobody can reverse a hash without the salt."""
+"""Hash visitors, sessions and measurements under the salt of the day. A hash cannot be reversed without the salt."""
 
 from collections.abc import Mapping
 from hashlib import blake2b

@@ -156,8 +156,8 @@ def _attributes(
 def _fingerprint(event: dict[str, Any], raised: dict[str, Any], exceptions: list[dict[str, Any]]) -> str:
     """Return the fingerprint that groups the event; empty to group by type, message and innermost frame.
 
-    This is the sender's fingerprint, in which `{{ default }}` stands for type and innermost function, or the template
-    of a message whose parameters vary.
+    This is the sender's fingerprint, in which `{{ default }}` is replaced by type and innermost function, or the
+    template of a message whose parameters vary.
     """
     parts = event.get("fingerprint")
     if isinstance(parts, list) and parts:

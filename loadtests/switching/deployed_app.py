@@ -20,7 +20,7 @@ class Handler(BaseHTTPRequestHandler):
     """Serves `/`, `/slow?seconds=`, `/stream?seconds=` and `/healthz`; the response to a POST is its own body."""
 
     protocol_version = "HTTP/1.1"
-    # Head and body are written at once.
+    # Head and body are written together.
     wbufsize = -1
 
     def do_GET(self) -> None:

@@ -69,7 +69,7 @@ class SteadyLoad:
         self.calls.append(call)
         await self._caller.make(call, time.perf_counter, keeps=keeps)
         if call.failure is not None and call.kind == "stream":
-            # A stream that fails at once must not be repeated without a pause.
+            # A stream that fails immediately must not be repeated without a pause.
             await asyncio.sleep(1 / self._pace.per_second)
 
 

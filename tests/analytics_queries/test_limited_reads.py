@@ -128,7 +128,7 @@ async def test_a_statement_of_a_request_has_the_time_and_the_memory_of_its_queri
         await command_limited(column_store, rows.format("number"), {"rows": 10})
 
 
-async def test_a_trace_with_much_in_it_has_bare_spans_at_its_end(
+async def test_large_trace_ends_with_spans_without_attributes(
     column_store: ChdbColumnStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keys and names count like values."""

@@ -120,7 +120,7 @@ async def _store_two_parts(store: ChdbColumnStore, site: int, watched: Any) -> N
     await store_records(store, f"updates/{site}", records[2:])
 
 
-async def test_a_run_whose_rows_are_gone_is_computed_from_nothing(column_store: ChdbColumnStore) -> None:
+async def test_rollup_run_with_missing_rows_is_computed_completely(column_store: ChdbColumnStore) -> None:
     site, watched = 25_100, _WatchedStore(column_store)
     await _store_two_parts(column_store, site, watched)
     await column_store.command(

@@ -397,7 +397,7 @@ async def test_pauses_between_failed_look_ups_grow_with_the_age_of_the_deploymen
 
 
 def _add_large_commit(repository: Path, size: int) -> str:
-    """Add a commit with a long, well compressible message on a branch of its own."""
+    """Add a commit with a long, compressible message on a new branch."""
     git = ["git", "-C", str(repository)]
     text = subprocess.run([*git, "cat-file", "commit", "main"], check=True, capture_output=True).stdout
     command = [*git, "hash-object", "-t", "commit", "-w", "--stdin"]

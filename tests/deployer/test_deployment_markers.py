@@ -157,7 +157,7 @@ async def test_promotions_and_rollbacks_mark_telemetry_at_their_switch(
 async def _store_exceptions(
     store: ChdbColumnStore, environment_id: str, moments: dict[str, datetime]
 ) -> None:
-    """Store an exception of its own type for each moment, named after the moment."""
+    """Store an exception for each moment, with a type named after the moment."""
     log = uuid4().hex
     lines = b"".join(
         json.dumps(

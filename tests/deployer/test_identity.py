@@ -259,5 +259,5 @@ def test_environments_and_projects_beyond_a_range_of_users_have_owners(tmp_path:
             folders.runner(Tenancy(50_000_000, 1, "env_x", ("x.localhost",), "x"))
 
 
-def test_a_used_folder_is_recognized_by_what_the_driver_makes() -> None:
+def test_used_folder_is_recognized_by_the_folders_of_the_driver() -> None:
     assert identity_module._APPLICATION_DATA == (layout.ARTEFACTS, layout.HOMES)

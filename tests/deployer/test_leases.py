@@ -255,7 +255,7 @@ async def test_local_instances_are_served_until_another_deployer_runs_or_hiberna
 
 
 async def test_a_lease_that_ends_too_late_is_shortened(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The database's clock was set back, and the holder of the lease has stopped for good."""
+    """The database's clock was set back, and the holder of the lease has stopped permanently."""
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.02)
     await site.faulty.restart()
     number, sessions = site.idle.environment.id, site.faulty.scenario.sessions

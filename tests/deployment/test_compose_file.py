@@ -123,7 +123,7 @@ def test_services_have_health_checks_and_their_data_has_volumes() -> None:
         assert set(mounted) <= set(document["volumes"]), name
 
 
-def test_parts_wait_for_what_they_need() -> None:
+def test_services_wait_for_their_dependencies() -> None:
     services = own_services()
     for name in ("edge", "consumers", "control", "deployer"):
         waits: dict[str, Any] = services[name]["depends_on"]

@@ -76,7 +76,7 @@ def test_other_blocks_pass_the_reader_of_their_language() -> None:
     assert not faults, "\n".join(faults)
 
 
-def test_blocks_that_do_not_run_say_why_and_are_few() -> None:
+def test_blocks_that_do_not_run_have_a_reason_and_are_few() -> None:
     marked = [block for block in _BLOCKS if block.reason_not_to_run is not None]
     assert [block.place for block in marked if not block.reason_not_to_run] == []
     assert len(marked) <= _MOST_NOT_RUN, "\n".join(f"{one.place}: {one.reason_not_to_run}" for one in marked)

@@ -56,7 +56,7 @@ def test_jobs_ping_heartbeats_by_name(tmp_path: Path) -> None:
             return _request(platform, url + path, body)[0]
 
         assert [ping("first-heartbeat"), ping("backup")] == [200, 404]
-        # Many jobs begin at once: one heartbeat, and each ping counts once.
+        # Many jobs begin at the same time: one heartbeat is created, and each ping counts once.
         with ThreadPoolExecutor(8) as pool:
             statuses = set(pool.map(lambda _: ping("backup/start?create=1"), range(8)))
         assert statuses <= {200, 201} and 201 in statuses

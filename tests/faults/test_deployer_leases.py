@@ -84,7 +84,7 @@ def _answering(deployer: DeployerProcess) -> int | None:
     return int(answer["mark"].split("/")[2]) if isinstance(answer, dict) else None
 
 
-# Leases are taken and renewed by conditional updates, and Postgres may run two at once.
+# Leases are taken and renewed by conditional updates, and Postgres may run two concurrently.
 @pytest.mark.both_databases
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=pytest.mark.full), "postgres"])

@@ -1,4 +1,4 @@
-"""Request many reports at once from a running Pharos, during another tenant's ingest and reports; print the delays.
+"""Request many concurrent reports from a running Pharos, during another tenant's ingest and reports; print the delays.
 
 `python -m tests.hostile.attack_reports [--views N] [--at-once N] [--seconds N]` starts a `pharos up` of its own with
 two accounts, each with a site.

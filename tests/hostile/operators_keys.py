@@ -61,7 +61,7 @@ def attack_ordinary_user(key: Path, port: int) -> dict[str, Any]:
 
 
 async def use_ssh_as_root(folder: Path, key: Path, port: int) -> str:
-    """Return the output of ssh in a build with a key of its own, if Pharos is root."""
+    """Return the output of ssh in a build with its own key, if Pharos is root."""
     sandbox = make_sandbox(folder / "place")
     owner = sandbox.confinement.owner
     assert owner is not None

@@ -160,7 +160,7 @@ async def test_ping_with_incomplete_output_is_stored(
         "Expect: 100-continue",
     ]
     writer.write("\r\n".join([*lines, "", ""]).encode())
-    # A client that waits for 100 Continue gets it at once.
+    # A client that waits for 100 Continue gets it immediately.
     assert (
         await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), BODY_SECONDS / 2)
         == b"HTTP/1.1 100 Continue\r\n\r\n"

@@ -103,5 +103,5 @@ def test_no_rows_and_hostile_text(capsys: pytest.CaptureFixture[str]) -> None:
         ([], []),
     ],
 )
-def test_ids_are_shortened_to_what_distinguishes_them(ids: list[str], shortened: list[str]) -> None:
+def test_ids_are_shortened_but_stay_distinct(ids: list[str], shortened: list[str]) -> None:
     assert shorten_ids(ids) == shortened

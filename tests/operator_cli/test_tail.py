@@ -168,7 +168,7 @@ def test_following_reads_on_while_a_page_has_new_events(
     assert [query.get("cursor") for query in queries(server)] == [None, None, "next", "further", None]
 
 
-def test_following_waits_for_an_installation_that_is_away(
+def test_following_waits_for_an_unavailable_installation(
     server: FakeApi, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No event that was read before the outage is lost."""

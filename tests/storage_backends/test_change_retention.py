@@ -34,7 +34,7 @@ def test_end_of_a_partition(unit: Unit, partition_id: str, end: date) -> None:
     assert is_expired(end, 7, end + timedelta(days=7))
 
 
-async def test_a_table_has_the_partitions_and_the_ttl_that_its_kind_says(
+async def test_tables_have_the_partitions_and_the_ttl_of_their_kind(
     column_store: ChdbColumnStore,
 ) -> None:
     keys = {"day": "toDate(", "week": "toMonday(", "month": "toYYYYMM(", "year": "toYear("}

@@ -144,7 +144,8 @@ async def test_memory_is_bounded_while_a_killed_broker_is_unavailable(
     await wait_connected(log)
     await append_with_retries(log, topic, b"before")
     broker.stop(signal.SIGKILL)
-    # Python's memory only: the embedded ClickHouse, which other tests leave open, has memory of its own in the process.
+    # Python's memory only, because the embedded ClickHouse, which other tests leave open, has other memory in the
+    # process.
     tracemalloc.start()
     try:
         refused = {StorageUnavailable: 0, LogFull: 0}

@@ -381,7 +381,7 @@ async def test_sequence_numbers_begin_again_after_the_last_one(producer: KafkaPr
     assert found == [2**31 - 2, 1]
 
 
-async def test_closing_fails_what_is_not_acknowledged(
+async def test_closing_fails_unacknowledged_batches(
     producer: KafkaProducer, results: list[tuple[PendingBatch, Exception | None]]
 ) -> None:
     brokers: Brokers = producer.client

@@ -1,5 +1,5 @@
 """The log in a file with a full disk, failed commits and cancelled tasks: its size stays correct, every request
-completes, and it recovers by itself."""
+completes, and it recovers without a restart."""
 
 import asyncio
 import os
@@ -99,7 +99,7 @@ async def test_a_disk_with_little_space_is_reserved_for_the_consumers(tmp_path: 
         await consumer(log).commit(0, Position(1))
         assert "MiB free" in (log.stalled_reason() or "")
         object.__setattr__(log._bounds, "min_free_bytes", 0)
-        # The writer checks the disk again by itself.
+        # The writer checks the disk again without an append.
         async with asyncio.timeout(60):
             while log.stalled_reason() is not None:
                 await asyncio.sleep(0.02)

@@ -234,7 +234,7 @@ def _large_requests(make: Any) -> Any:
 
 @dataclass(slots=True)
 class FrontServer:
-    """A front in a process of its own, which can be restarted on the same data."""
+    """A front in a separate process, which can be restarted on the same data."""
 
     data: Path
     port: int

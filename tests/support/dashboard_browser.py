@@ -81,7 +81,7 @@ class Watch:
 
 
 class Person:
-    """A person with a browser of their own. `page` is their first tab."""
+    """A person with a separate browser. `page` is their first tab."""
 
     def __init__(self, context: BrowserContext, page: Page, watch: Watch, origin: str) -> None:
         self.context, self.page, self.watch, self.origin = context, page, watch, origin

@@ -111,7 +111,7 @@ class Deliveries:
         reason: Reason = "change",
         **values: Any,
     ) -> str:
-        """Write a notification as the group worker does, each in a group of its own; return its message ID."""
+        """Write a notification as the group worker does, each in a new group; return its message ID."""
         self.written += 1
         message = make_message(f"msg_{self.written:04}", reason, self.now)
         row = {

@@ -50,7 +50,7 @@ async def lease_environment(
 ) -> None:
     """Give a deployer the environment's lease for `seconds`; if negative, the lease has expired that long ago.
 
-    Leases use the database's clock, whatever the test's `now` is.
+    Leases use the database's clock, not the test's `now`.
     """
     await session.execute(delete(EnvironmentLease).where(EnvironmentLease.environment_id == environment_id))
     row = {"holder": "dpl_1", "holder_name": HOLDER, "fence": 1, "address": ADDRESS, "doing": None}

@@ -9,7 +9,7 @@ if __name__ == "__main__":
     _, ending, *arguments = sys.argv
     started_with = {
         "arguments": arguments,
-        # macOS and C locales add variables of their own.
+        # macOS and C locales add further variables.
         "environment": {name: value for name, value in os.environ.items() if name != "LC_CTYPE"},
         "folder": os.getcwd(),
         "input": sys.stdin.read() if ending != "wait" else "",

@@ -1,6 +1,6 @@
 """Starts Python programs in milliseconds: a server imports Pharos once, and each program is a fork of that server.
 
-A forked program is a process like any other: it has a PID of its own, can be killed, and reads its own arguments,
+A forked program is a process like any other: it has its own PID, can be killed, and reads its own arguments,
 environment and working directory. Only the interpreter's start and the imports (2 to 3 s of CPU each time) are shared.
 
 `forked_program.py` is the server. With PHAROS_TEST_NO_FORK=1 each program starts in a new interpreter.

@@ -94,7 +94,7 @@ class ManagedProject:
         return ObjectAdder(self.engines.sessions, self.engines.directory, self.engines.sealing_keys)
 
     def on(self, sessions: Sessions) -> "ManagedProject":
-        """Return the same project in a copy of the database, with a key directory of its own."""
+        """Return the same project in a copy of the database, with a new key directory."""
         engines = replace(self.engines, sessions=sessions, directory=InProcessKeyDirectory())
         return replace(self, engines=engines)
 

@@ -86,7 +86,7 @@ def _remove(folder: Path) -> None:
 def _find_marked(mark: str) -> list[psutil.Process]:
     """Return the processes of the run: by their environment, working directory or command line.
 
-    Processes of a terminal count only by their environment: somebody may be reading the run's files.
+    Processes of a terminal count only by their environment: a person may be reading the run's files.
     """
     found = []
     for process in psutil.process_iter():

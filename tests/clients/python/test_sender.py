@@ -163,7 +163,7 @@ def test_no_redirect_is_followed(status: int) -> None:
         assert (len(server.requests), other.requests) == (1, [])
 
 
-def test_a_full_buffer_drops_the_newest_events_and_says_so_later() -> None:
+def test_full_buffer_drops_the_newest_events_and_reports_this_later() -> None:
     released = threading.Event()
 
     def respond(number: int, _request: Received) -> Reply:

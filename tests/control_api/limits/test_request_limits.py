@@ -122,7 +122,7 @@ async def test_forgotten_credential_frees_the_slots_of_its_former_owner() -> Non
 
 
 async def _application(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application that responds at once; `/stream` never ends."""
+    """An application that responds immediately; `/stream` never ends."""
 
     async def endless() -> AsyncIterator[bytes]:
         yield b"begun"

@@ -151,7 +151,7 @@ async def test_who_sees_and_who_decides(api: Api) -> None:
     assert other.data == []
 
 
-async def test_pages_while_others_are_asked_for(api: Api) -> None:
+async def test_pages_while_other_approvals_are_requested(api: Api) -> None:
     deployments = [await _deploy(api) for _ in range(3)]
     changes = [await _propose(api) for _ in range(3)]
     first = await api.call("GET", "/v1/approvals?limit=2")

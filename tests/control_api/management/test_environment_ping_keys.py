@@ -84,7 +84,9 @@ async def test_refused_keys(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.both_databases
-async def test_pings_create_only_while_there_is_room(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pings_create_heartbeats_only_below_the_limits(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The limits of the environment and of the account apply. The change that reaches or leaves a limit informs the
     edges."""
     secret = (await api.call("POST", keys_of(api))).data["key"]

@@ -304,7 +304,7 @@ async def test_lock(api: Api) -> None:
     assert [action for action, _ in await api.audit(2)] == ["environment.unlock", "environment.lock"]
 
 
-async def test_remove_revokes_keys_and_cancels_what_waits(api: Api) -> None:
+async def test_removal_revokes_keys_and_cancels_waiting_deployments(api: Api) -> None:
     platform = api.platform
     async with platform.sessions() as session, session.begin():
         waiting = await add_deployment(

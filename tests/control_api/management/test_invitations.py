@@ -177,7 +177,7 @@ async def test_only_a_token_with_all_scopes_invites(api: Api) -> None:
     assert (await accept(api, narrow["secret"])).problem == (409, "conflict")
 
 
-async def test_unusable_secrets_are_not_told_apart(api: Api) -> None:
+async def test_unusable_secrets_get_the_same_response(api: Api) -> None:
     used, revoked, expired = [
         (await invite(api, email=f"{name}@new.example")) for name in ("used", "revoked", "expired")
     ]
@@ -401,7 +401,7 @@ async def test_invalid_invitations(shared_api: Api, body: dict[str, Any], fields
 
 
 async def test_attempts_count_towards_the_address(api: Api) -> None:
-    """With an invented token too: guesses never get a limit of their own."""
+    """This includes attempts with an invented token: guesses never get a separate limit."""
     limiter = RequestLimiter(RequestLimits(RateLimit(0.001, 1000), RateLimit(0.001, 2)), lambda: 0.0)
     platform = api.platform
     store: Any = None

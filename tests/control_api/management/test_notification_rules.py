@@ -125,7 +125,7 @@ async def test_refused_rules(shared_api: Api, fields: dict[str, Any], named: lis
     assert refused.fields == named
 
 
-async def test_default_rule_applies_until_there_is_one_of_the_whole_account(api: Api) -> None:
+async def test_default_rule_applies_until_the_account_has_a_rule(api: Api) -> None:
     default = await api.read("/v1/default-notification-rule", by="stranger")
     assert default["applies"] is True
     assert [each["person"]["email"] for each in default["recipients"]] == ["owner@acme.example"]

@@ -313,7 +313,7 @@ async def test_timeline_counts_in_buckets(watched: Watched) -> None:
     assert not blog["deployments"] and not any(blog["exceptions"] + blog["heartbeat_failures"])
 
 
-async def test_first_steps_are_done_by_what_arrives(watched: Watched) -> None:
+async def test_first_steps_are_completed_by_received_data(watched: Watched) -> None:
     acme, now = watched.api.platform.acme, datetime.now(UTC)
 
     async def done() -> set[str]:

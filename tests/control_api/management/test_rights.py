@@ -25,7 +25,7 @@ OF_EVERYBODY = {
     "/v1/notification-rules",
     "/v1/silences",
 }
-"""What a member of the account may do."""
+"""The rights of a member of the account."""
 OPEN = {
     "accept_invitation",
     "sign_in",

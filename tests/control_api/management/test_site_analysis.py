@@ -29,7 +29,7 @@ async def _open(api: Api, secret: str, part: str = "") -> Any:
     return answer
 
 
-async def test_an_analysis_counts_what_was_stored(api: Api, column_store: ChdbColumnStore) -> None:
+async def test_analysis_counts_the_stored_events(api: Api, column_store: ChdbColumnStore) -> None:
     assert api.platform.acme.site is not None
     now = datetime.now(UTC)
     # Tests of one process share the column store, and their sites have the same numbers.

@@ -134,7 +134,7 @@ async def test_invalid_days(shared_api: Api, days: str) -> None:
     assert (refused.problem, refused.fields) == ((422, "validation-failed"), ["days"])
 
 
-async def test_the_column_store_is_away(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unavailable_column_store(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(*_arguments: Any, **_options: Any) -> QueryResult:
         raise StorageUnavailable("away")
 

@@ -96,7 +96,7 @@ def _leaves_variables_waiting(plan: Plan) -> bool:
 
 @given(data=st.data())
 @settings(max_examples=EXAMPLES // 3, deadline=None, suppress_health_check=list(HealthCheck))
-async def test_random_projects_become_what_the_document_describes(
+async def test_random_projects_match_the_applied_document(
     configured: ChangedProject, data: st.DataObject
 ) -> None:
     project = await _make_project(configured)

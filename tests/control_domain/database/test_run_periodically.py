@@ -64,7 +64,9 @@ async def test_an_outage_is_logged_once_until_it_is_over(caplog: pytest.LogCaptu
     ] * 2
 
 
-async def test_a_fault_ends_nothing_and_says_where_it_came_from(caplog: pytest.LogCaptureFixture) -> None:
+async def test_fault_is_logged_with_its_origin_and_does_not_end_the_loop(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     rounds = _Rounds([ZeroDivisionError(), None])
     await _run(rounds)
     assert len(rounds.begun) == 2

@@ -51,7 +51,7 @@ async def test_the_first_start_makes_an_account_with_working_keys(sessions: Sess
     assert entry.limit == RateLimit(5000, 50_000)
 
 
-async def test_a_later_start_keeps_the_keys_and_tells_the_new_address(
+async def test_later_start_keeps_the_keys_and_writes_the_new_address(
     sessions: Sessions, tmp_path: Path
 ) -> None:
     path = tmp_path / "credentials.json"

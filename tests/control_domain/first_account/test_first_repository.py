@@ -107,7 +107,7 @@ async def test_a_sample_that_was_disconnected_stays_so(
 
 
 @pytest.mark.parametrize("connected", [True, False])
-async def test_a_project_that_has_had_a_repository_of_its_own_gets_none(
+async def test_project_that_had_a_repository_gets_no_sample(
     sessions: Sessions, credentials: dict[str, Any], connected: bool
 ) -> None:
     async with sessions() as session, session.begin():
@@ -119,7 +119,7 @@ async def test_a_project_that_has_had_a_repository_of_its_own_gets_none(
     assert [row.url for row in await rows(sessions)] == ["/srv/shop.git"]
 
 
-async def test_without_files_there_is_no_repository_and_a_later_start_makes_it(
+async def test_later_start_creates_the_repository_if_files_were_missing(
     sessions: Sessions, credentials: dict[str, Any]
 ) -> None:
     async def fail() -> str | None:

@@ -162,7 +162,7 @@ async def test_a_concurrent_signal_waits_and_is_dropped(managed: ManagedProject,
 async def test_no_scan_begins_an_incident_of_a_heartbeat_that_is_being_removed(
     managed: ManagedProject, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On SQLite, which locks no rows: the write waits until the heartbeat is gone."""
+    """On SQLite, which locks no rows, the write waits until the heartbeat is removed."""
     number, _ = await _fill(managed, "heartbeat", "gone")
     states = await open_states(database_url)
     writing: list[asyncio.Task[Any]] = []

@@ -94,7 +94,7 @@ async def test_a_preview_created_meanwhile_is_reused(
     assert await managed.count(Environment, Environment.type == "preview") == 1
 
 
-async def test_variables_are_copied_when_somebody_asks_for_it(managed: ManagedProject) -> None:
+async def test_variables_are_copied_on_request(managed: ManagedProject) -> None:
     await managed.set_variables("A=1\nB=two\n")
     (preview, _), _ = await managed.open_preview("login", "production")
     assert await _values(managed, preview) == {"A": "1", "B": "two"}

@@ -31,7 +31,7 @@ from control_domain.repositories.urls import BadUrl, parse_full_name, read_url
         (f"https://h/{'x' * 490}", None),
     ],
 )
-def test_an_address_is_kept_as_it_is_and_its_host_known(url: str, kind: str | None) -> None:
+def test_address_is_stored_unchanged_and_its_host_recognized(url: str, kind: str | None) -> None:
     assert read_url(f" {url}\n") == (url, kind)
 
 

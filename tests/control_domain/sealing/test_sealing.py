@@ -106,7 +106,7 @@ def test_another_keys_id_on_the_data_does_not_open() -> None:
     "text",
     ["", "short", "s" * 31, " " * 40, f"{_OLD},", f",{_OLD}", f"{_NEW},,{_OLD}", f"{_NEW},short"],
 )
-def test_a_short_secret_is_refused_without_being_told(text: str) -> None:
+def test_short_secret_is_refused_without_being_shown(text: str) -> None:
     with pytest.raises(ValueError, match="^each secret needs 32 characters or more$"):
         SealingKeys.read(text)
 

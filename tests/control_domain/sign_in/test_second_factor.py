@@ -69,7 +69,7 @@ async def test_codes_of_a_clock_that_was_ahead_do_not_use_up_those_until_then(
         await use(step + 2, NOW + timedelta(seconds=30))
 
 
-async def test_a_tab_that_begins_leaves_what_another_has_just_turned_on(
+async def test_tab_that_begins_keeps_the_factor_that_another_has_enabled(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys, step = SealingKeys.read(NEW), int(NOW.timestamp()) // 30

@@ -242,7 +242,7 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
 
 
 @pytest.mark.parametrize(("text", "faults"), _REFUSED.values(), ids=_REFUSED.keys())
-def test_what_is_refused_where_and_on_which_line(text: str, faults: Faults) -> None:
+def test_faults_have_their_path_and_line(text: str, faults: Faults) -> None:
     with pytest.raises(DocumentFault) as refused:
         read_workflow(text)
     assert refused.value.faults == tuple(Fault(*fault) for fault in faults)

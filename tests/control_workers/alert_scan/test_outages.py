@@ -51,7 +51,7 @@ def test_outages(
     ("begin", "end", "is_covered"),
     [(3600, 0, True), (3700, -20, True), (3480, 60, True), (3600, 1800, False), (300, 0, False)],
 )
-def test_an_outage_that_was_told(begin: int, end: int, is_covered: bool) -> None:
+def test_reported_outage(begin: int, end: int, is_covered: bool) -> None:
     outage = Outage(_NOW - timedelta(hours=1), _NOW, "alert scan")
-    told = [to_epoch_ms(_NOW - timedelta(seconds=seconds)) for seconds in (begin, end)]
-    assert outage.is_covered(told[0], told[1]) is is_covered
+    reported = [to_epoch_ms(_NOW - timedelta(seconds=seconds)) for seconds in (begin, end)]
+    assert outage.is_covered(reported[0], reported[1]) is is_covered

@@ -162,7 +162,7 @@ async def test_each_step_is_applied_once_whichever_statement_fails(begun: Review
 
 
 @pytest.mark.both_databases
-async def test_a_retry_publishes_what_could_not_be_published(begun: ReviewedProject) -> None:
+async def test_failed_publications_are_retried(begun: ReviewedProject) -> None:
     """This covers created and removed keys. No step is applied twice."""
     directory = begun.directory = Directory()
     await publish_keys(begun.platform.sessions, directory, datetime.now(UTC))

@@ -233,7 +233,7 @@ async def test_a_flood_is_bounded_by_a_share_of_the_rate(
         assert left_out + len(stored) == 10_000 and left_out > 9_000
 
 
-async def test_a_flood_that_goes_on_is_skipped_at_once(
+async def test_continuing_flood_is_skipped_immediately(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ship_output, "_FLOOD_BYTES", 20_000)

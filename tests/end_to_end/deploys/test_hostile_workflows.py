@@ -142,7 +142,7 @@ _REPEATED = {
     "a link up and out",
     # `web leaves daemons` covers daemons.
     "daemons",
-    # `test_the_last_output_of_a_web_process_is_attributed_to_it` covers a web process that ends at once.
+    # `test_the_last_output_of_a_web_process_is_attributed_to_it` covers a web process that ends immediately.
     "web ends at once",
     # `web is deaf and stubborn` covers a web process that never listens.
     "web never listens",

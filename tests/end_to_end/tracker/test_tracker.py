@@ -243,7 +243,7 @@ async def test_the_time_that_a_page_was_visible_is_sent_in_parts(visit: Visit) -
     await visit.open("plain")
     await asyncio.sleep(1)
     await visit.run("note(); history.pushState({}, '', 'second')")
-    # Counting resumes at once: the remaining time of the second page is too short to be sent.
+    # Counting resumes immediately: the remaining time of the second page is too short to be sent.
     await visit.run(
         "addEventListener('visibilitychange', () => document.visibilityState === 'visible'"
         " && history.pushState({}, '', 'third'))"

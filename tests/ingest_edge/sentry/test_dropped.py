@@ -22,7 +22,7 @@ SESSION: tuple[str, DropReason] = ("session", "not_kept")
 
 
 class _Log:
-    """Stores each record at once; then the append hangs, or its outcome is unknown."""
+    """Stores each record immediately; then the append hangs, or its outcome is unknown."""
 
     def __init__(self) -> None:
         self.records: list[LogRecord] = []

@@ -118,7 +118,7 @@ async def test_faults_of_the_installation_are_retried() -> None:
             assert not error.is_permanent
 
 
-async def test_accepted_mail_is_sent_although_the_server_does_not_say_goodbye(
+async def test_accepted_mail_is_sent_even_if_quit_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("notifications.channels.email_channel._QUIT_SECONDS", 0.1)

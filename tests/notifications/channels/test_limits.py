@@ -158,7 +158,7 @@ def test_pagerduty(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["one", "ten", "resolved", "largest"])
-def test_each_form_names_the_incident_and_what_is_not_listed(name: str) -> None:
+def test_each_form_names_the_incident_and_the_number_of_unlisted_ones(name: str) -> None:
     message = _MESSAGES[name]
     forms = _build_all(message)
     for form in forms.values():

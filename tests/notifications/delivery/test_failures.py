@@ -203,7 +203,7 @@ async def test_a_receiver_that_never_answers(deliveries: Deliveries, monkeypatch
     assert (await deliveries.read(message)).last_error == "The receiver did not answer within 0 s."
 
 
-async def test_a_receiver_that_is_gone(deliveries: Deliveries) -> None:
+async def test_receiver_that_no_longer_exists(deliveries: Deliveries) -> None:
     channel, other = await deliveries.add_channel("hook"), await deliveries.add_channel("other")
     deliveries.receivers.answers["hook"] = _refuse(DeliveryFailed("The receiver answered 410.", is_gone=True))
     first, second, third = [await deliveries.write(channel, group=1 + number // 2) for number in range(3)]
@@ -229,7 +229,7 @@ async def test_a_receiver_that_is_gone(deliveries: Deliveries) -> None:
     )
 
 
-async def test_a_channel_that_was_corrected_while_its_receiver_was_gone(deliveries: Deliveries) -> None:
+async def test_channel_corrected_while_its_receiver_did_not_exist(deliveries: Deliveries) -> None:
     channel = await deliveries.add_channel("hook")
 
     async def answer(message: Message) -> None:

@@ -109,7 +109,7 @@ async def test_slow_receivers_delay_themselves_only(deliveries: Deliveries) -> N
     assert set((await deliveries.read_statuses()).values()) == {"sent"}
 
 
-async def test_within_an_account_failing_channels_come_last(deliveries: Deliveries) -> None:
+async def test_failing_channels_of_an_account_are_sent_last(deliveries: Deliveries) -> None:
     dead = [await deliveries.add_channel(f"dead{number}") for number in range(ACCOUNT_SENDS)]
     for channel in dead:
         deliveries.receivers.answers[channel.name] = _fail

@@ -191,7 +191,7 @@ def test_labels_are_shown_unless_the_title_names_them() -> None:
     ]
 
 
-def test_place_stands_in_the_subject_once() -> None:
+def test_subject_contains_the_place_once() -> None:
     assert view_message(make_message(title="x")).subject == "x (shop/production)"
     assert view_message(make_message(title="x in shop/production")).subject == "x in shop/production"
     assert view_message(make_message(title="x", project=None, environment=None)).subject == "x"

@@ -49,7 +49,7 @@ def test_requests_share_one_connection(server: FakeApi, api: Api) -> None:
     assert server.connections == 1
 
 
-def test_each_post_has_a_key_of_its_own_and_the_repetition_has_the_same(server: FakeApi, api: Api) -> None:
+def test_each_post_has_a_new_key_and_its_repetition_the_same_key(server: FakeApi, api: Api) -> None:
     server.answers.extend([Answer(202), NO_ANSWER, Answer(202)])
     api.post("projects", body={"name": "Größe"})
     api.post("projects")

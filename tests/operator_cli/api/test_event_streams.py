@@ -52,7 +52,7 @@ def test_a_broken_or_ended_stream_is_continued_after_the_last_event(
     assert [request.headers.get("last-event-id") for request in server.requests] == [None, "2"]
 
 
-def test_a_stream_of_which_nothing_comes_may_be_held_back(
+def test_stream_without_data_is_reported_as_buffered(
     server: FakeApi, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("operator_cli.api.client._STREAM_SILENCE_SECONDS", 0.1)

@@ -32,7 +32,7 @@ _PROCESSES = {
 
 
 def _write_live(environment: Mapping[str, Any]) -> list[str]:
-    """Return what is live, and how many processes run."""
+    """Return the live version, and the number of running processes."""
     live, deployment = environment["live"], environment["live_deployment"]
     if live is None:
         return []

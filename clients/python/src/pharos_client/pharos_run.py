@@ -4,8 +4,8 @@
     python3 pharos-run.py --ping-url https://pharos.example/ping/KEY -- /usr/local/bin/backup --all
 
 It reports the start, and the end with the exit status and the last 10 KiB of output. Reports never affect the job: it
-starts at once, its output streams through, this program exits with its status, and a failed report is only a line on
-standard error.
+starts immediately, its output is forwarded as it arrives, this program exits with its status, and a failed report is
+only a line on standard error.
 """
 
 from __future__ import annotations
@@ -298,7 +298,7 @@ class _Reports:
                 _warn(f"{what} was not reported: {fault}")
 
     def _send(self, action: str, output: bytes) -> str | None:
-        """Retry until the report is accepted, refused for good, or too late. Return the last error."""
+        """Retry until the report is accepted, permanently refused, or too late. Return the last error."""
         is_start = action == "/start"
         pause = _FIRST_PAUSE
         while True:

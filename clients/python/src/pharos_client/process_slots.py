@@ -2,7 +2,7 @@
 
 On Linux a name is an abstract Unix socket: all processes of a network namespace see it, with any user and any folder
 for temporary files, and no process can remove it. Elsewhere it is a file lock. The system releases both when the
-process ends, however it ends.
+process ends for any reason.
 """
 
 from __future__ import annotations

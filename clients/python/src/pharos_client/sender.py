@@ -26,7 +26,7 @@ _senders: weakref.WeakSet[BatchSender] = weakref.WeakSet()
 
 
 class BatchSender:
-    """Sends encoded events, each batch until it is accepted or refused for good.
+    """Sends encoded events, each batch until it is accepted or permanently refused.
 
     `make_notice` returns the event that reports a number of dropped events, or None.
     """

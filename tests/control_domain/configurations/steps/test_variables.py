@@ -77,7 +77,7 @@ async def test_authors_of_the_omitted_variables_stay_authors(configured: Changed
 
 
 @pytest.mark.parametrize("is_gated", [False, True])
-async def test_who_made_the_review_is_the_author_whoever_applies_it(
+async def test_author_of_the_review_is_the_author_of_its_changes(
     configured: ChangedProject, is_gated: bool
 ) -> None:
     managed = configured.managed
