@@ -203,7 +203,7 @@ _WRONG: dict[str, tuple[Callable[[Site], None], str | None]] = {
         _damaged_memory,
         "database.json in the deployer's folder cannot be read",
     ),
-    "a memory that a power cut has emptied": (
+    "a memory emptied by a power failure": (
         _empty_memory,
         "database.json in the deployer's folder is empty, as a power cut",
     ),

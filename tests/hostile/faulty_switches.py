@@ -189,7 +189,7 @@ async def attack(name: str) -> tuple[object, ...]:
 
 async def _attack_all() -> None:
     rows = [await attack(name) for name in FAULTS]
-    print_table(("fault", "what it came to", "its own callers", "the neighbour's callers"), rows)
+    print_table(("fault", "result", "its own callers", "the neighbour's callers"), rows)
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ LEFT_TO_PYTHON = {
     "text after the end": batch('{"type":"log"}') + b"x",
     "a byte order mark": b"\xef\xbb\xbf" + batch('{"type":"log"}'),
     "an empty body": b"",
-    "too deep for it": batch(f'{{"type":"log","payload":{{"a":{"[" * 80}{"]" * 80}}}}}'),
+    "deeper than it supports": batch(f'{{"type":"log","payload":{{"a":{"[" * 80}{"]" * 80}}}}}'),
 }
 
 

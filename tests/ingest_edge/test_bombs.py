@@ -97,7 +97,7 @@ BOMBS = {
         413,
         80,
     ),
-    "3 million objects beside a fault": Bomb(
+    "3 million objects next to a fault": Bomb(
         "gzip", lambda: dense(b'{"batch_id":7,"events":[{"type":"log"}],"x":[', b'{"":0},', b"0]}"), 422, 80
     ),
     "3 million objects as batch_id": Bomb(
@@ -112,7 +112,7 @@ BOMBS = {
     "5 million brackets in texts": Bomb("gzip", lambda: dense(b"[", b'"[",', b"0]"), 422, 80),
     "20 million opening brackets": Bomb("gzip", lambda: dense(b"", b"[", b""), 422, 80),
     "20 million closing brackets": Bomb("gzip", lambda: dense(b"", b"]", b""), 422, 80),
-    "20 million brackets that do not match": Bomb("gzip", lambda: dense(b"", b"{]", b""), 422, 80),
+    "20 million unmatched brackets": Bomb("gzip", lambda: dense(b"", b"{]", b""), 422, 80),
     "20 million quotes": Bomb("gzip", lambda: dense(b"", b'"', b""), 422, 80),
     "a text of emoji outside of every event": Bomb(
         "gzip", lambda: dense(b'{"batch_id":"b","events":[{}],"x":"', "🦔".encode(), b'"}'), 422, 80

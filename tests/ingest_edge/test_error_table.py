@@ -225,12 +225,12 @@ def event_with(request: str, field_name: str, value: Any) -> Refusal:
 TABLE = [
     Refusal("no `Authorization` header", 401, _KEY_MISSING, make_post(VALID, Authorization=None)),
     Refusal("another scheme (`Basic`)", 401, _KEY_MISSING, make_post(VALID, Authorization="Basic dTpw")),
-    Refusal("`Bearer` with nothing behind it", 401, _KEY_MISSING, make_post(VALID, Authorization="Bearer")),
+    Refusal("`Bearer` without a key", 401, _KEY_MISSING, make_post(VALID, Authorization="Bearer")),
     Refusal("a key with another prefix", 401, _KEY_SHAPE, with_key(_foreign)),
     Refusal("a mistyped key (wrong check sum)", 401, _KEY_SHAPE, with_key(_mistyped)),
     Refusal("an API token", 401, _KEY_SHAPE, with_key(_api_token)),
     Refusal("a monitor key", 401, _KEY_SHAPE, with_key(_monitor_key)),
-    Refusal("a key that nobody issued", 401, "This key is not known, or was revoked.", with_key(_invented)),
+    Refusal("an unknown key", 401, "This key is not known, or was revoked.", with_key(_invented)),
     Refusal("a revoked key", 401, "This key is not known, or was revoked.", with_key(_revoked)),
     Refusal("an expired key", 401, "This key has expired.", with_key(_expired)),
     Refusal(
@@ -253,7 +253,7 @@ TABLE = [
         for method in ("GET", "PUT", "DELETE", "OPTIONS")
     ),
     Refusal(
-        "a body that does not arrive in time",
+        "a body that arrives too late",
         408,
         "The body did not arrive within …",
         _trickles,
@@ -439,20 +439,20 @@ TABLE = [
         "events[3].payload",
     ),
     invalid(
-        "a fault beside a huge number in `attributes`",
+        "a fault next to a huge number in `attributes`",
         b'{"batch_id":"","events":[{"type":"log","attributes":{"a":1e999}}]}',
         "batch_id",
     ),
     unreadable("`Content-Encoding: gzip`, but the body is not", VALID_BYTES, "gzip"),
-    unreadable("gzip that is cut short", gzip.compress(VALID_BYTES)[:-9], "gzip"),
+    unreadable("truncated gzip", gzip.compress(VALID_BYTES)[:-9], "gzip"),
     unreadable("gzip with a wrong check sum", gzip.compress(VALID_BYTES)[:-8] + bytes(8), "gzip"),
     unreadable("something behind the gzip", gzip.compress(VALID_BYTES) + b"more", "gzip"),
     unreadable("gzip of more than 1,000 members", gzip.compress(b"") * 1001, "gzip"),
-    unreadable("deflate that is broken", b"\x78\x9cno deflate", "deflate"),
-    unreadable("deflate that is cut short", zlib.compress(VALID_BYTES)[:-5], "deflate"),
+    unreadable("broken deflate", b"\x78\x9cno deflate", "deflate"),
+    unreadable("truncated deflate", zlib.compress(VALID_BYTES)[:-5], "deflate"),
     unreadable("something behind the deflate", zlib.compress(VALID_BYTES) + b"more", "deflate"),
     unreadable("`Content-Encoding: zstd`, but the body is not", VALID_BYTES, "zstd"),
-    unreadable("zstd that is cut short", zstd.compress(VALID_BYTES)[:-3], "zstd"),
+    unreadable("truncated zstd", zstd.compress(VALID_BYTES)[:-3], "zstd"),
     unreadable("zstd with a window over 8 MiB", _zstd_with_window(24), "zstd"),
     unreadable("zstd of more than 1,000 frames", zstd.compress(b"") * 1001, "zstd"),
     Refusal(
@@ -494,7 +494,7 @@ TABLE = [
         answer_headers={"Retry-After": "1"},
     ),
     Refusal(
-        "too many bytes of other bodies are in work",
+        "too many bytes of other bodies in flight",
         503,
         "The edge is at its limit of data in flight. Send the same request again.",
         make_post(batch({"type": "log", "details": "x" * 200})),

@@ -63,7 +63,7 @@ CASES = [
         "The body is nested too deeply.",
     ),
     Case(
-        "numbers that are none",
+        "invalid numbers",
         b'{"resourceSpans":[{"x":NaN}]}',
         400,
         3,
@@ -156,7 +156,7 @@ CASES = [
     ),
     Case("too many records", logs(*[{}] * 50_001), 413, 3, "There are more than 50000 records.", "logs"),
     Case(
-        "more objects than anybody means",
+        "far too many objects",
         gzip.compress(b'{"resourceLogs":[' + b",".join([b"{}"] * 1_000_001) + b"]}"),
         413,
         3,

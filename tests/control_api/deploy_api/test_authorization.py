@@ -94,7 +94,7 @@ async def locked(shared: Platform) -> AsyncIterator[Locked]:
             digest = digest_credential(keys[name])
             await session.execute(update(IngestKey).where(IngestKey.digest == digest).values(**values))
         gone = await create_person(session, acme.account, "Gone", "gone@example.com", "owner", now)
-        tokens["of somebody who has left"] = await add_token(session, acme, gone, ALL_SCOPES)
+        tokens["of a former member"] = await add_token(session, acme, gone, ALL_SCOPES)
         await session.execute(delete(Membership).where(Membership.person_id == gone.id))
     yield Locked(shared, tokens, keys)
 

@@ -116,7 +116,7 @@ _REFUSED = {
     "health of a worker": "version: 1\nprocesses: {a: {command: x, health: {path: /}}}",
     "health without a path": "version: 1\nprocesses: {web: {command: x, health: {}}}",
     "a path that is a URL": "version: 1\nprocesses: {web: {command: x, health: {path: 'http://x'}}}",
-    "steps that are one": f"{_HEAD}build: {{steps: make}}",
+    "a single step instead of a list": f"{_HEAD}build: {{steps: make}}",
     "a time with its unit": f"{_HEAD}build: {{timeout_seconds: 15m}}",
     "a branch": f"{_HEAD}triggers: {{push: {{a..b: staging}}}}",
     "a slug": f"{_HEAD}triggers: {{push: {{main: Staging}}}}",

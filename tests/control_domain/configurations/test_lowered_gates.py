@@ -35,15 +35,15 @@ LOWERING = {
     "the whole day": _window(begin="00:00", end="00:00"),
     "another time zone": _window(zone="Asia/Tokyo"),
     "removed": "delete: [environments.production]",
-    "removed beside something harmless": "environments: {staging: {replicas: 2}}\ndelete: [environments.production]",
+    "removed next to a harmless change": "environments: {staging: {replicas: 2}}\ndelete: [environments.production]",
     "lowered together with variables": _production("approval: {variables: false}, variables: {A: '1'}"),
 }
 KEEPING = {
     "a day less": _window("[mon]"),
     "an hour less": _window(begin="10:00"),
     "other settings": _production("replicas: 3, branch: live"),
-    "no window where nobody is wanted": "environments: {staging: {window: null}}",
-    "removed where nobody is wanted": "delete: [environments.staging]",
+    "no window without approvals": "environments: {staging: {window: null}}",
+    "removed without approvals": "delete: [environments.staging]",
     "a gate more": "environments: {staging: {approval: {deploys: true}}}",
 }
 
@@ -104,7 +104,7 @@ async def _window_of_staging(gated: ReviewedProject) -> object:
     return fields["window"]
 
 
-_UNGUARDED = KEEPING["no window where nobody is wanted"]
+_UNGUARDED = KEEPING["no window without approvals"]
 
 
 async def test_a_retry_lowers_a_gate_that_was_raised_since_by_two_people(gated: ReviewedProject) -> None:
@@ -128,7 +128,7 @@ async def test_a_retry_lowers_a_gate_that_was_raised_since_by_two_people(gated: 
 
 
 @pytest.mark.parametrize(
-    "document", [_UNGUARDED, KEEPING["removed where nobody is wanted"]], ids=["window", "removed"]
+    "document", [_UNGUARDED, KEEPING["removed without approvals"]], ids=["window", "removed"]
 )
 async def test_a_gate_raised_before_the_step_is_applied_counts(gated: ReviewedProject, document: str) -> None:
     run = (await gated.apply(await _review(gated, document, "maintainer"), who="maintainer")).data

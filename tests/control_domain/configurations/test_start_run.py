@@ -355,7 +355,7 @@ MANAGED = {
     "a site less": "delete: [sites.Shop]",
 }
 FREE = {
-    "what is so already": f"environments: {{staging: {{window: {WINDOW}}}, development: {{locked: true}}}}",
+    "values that are already set": f"environments: {{staging: {{window: {WINDOW}}}, development: {{locked: true}}}}",
     "replicas": "environments: {staging: {replicas: 3}}",
     "a state": "environments: {staging: {state: hibernated}}",
     "variables": "environments: {staging: {variables: {A: '2'}}}",

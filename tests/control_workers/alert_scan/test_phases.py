@@ -52,7 +52,7 @@ _COURSES: dict[str, tuple[Limits, list[tuple[int, float | None, str]]]] = {
             (10_029, 0, "ok!"),
         ],
     ),
-    "a pause of the scan is no pending time": (
+    "a pause of the scan does not count as pending time": (
         _ABOVE,
         [(0, 11, "pending"), (30, 11, "pending"), (3600, 11, "pending"), (3630, 11, "firing!")],
     ),

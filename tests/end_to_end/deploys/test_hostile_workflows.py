@@ -98,7 +98,7 @@ _HOSTILE: dict[str, tuple[Files, str]] = {
     "a file over the limit": (_build("truncate -s 9G big"), "Build step 1 of 1 "),
     "a full temporary folder": (_build("head -c 600M /dev/zero > /tmp/big"), "ended with status 1"),
     "daemons": (_build("python3 daemons.py; exit 3", {"daemons.py": DAEMONS}), "ended with status 3"),
-    "a step that kills all it can": (_build("kill -9 -1; sleep 1000"), "SIGKILL"),
+    "a step that kills all processes that it can": (_build("kill -9 -1; sleep 1000"), "SIGKILL"),
     "a link out of the tree": ({**_build("true"), "link": Link("/etc/passwd")}, "'link'"),
     "a link up and out": ({**_build("true"), "a/link": Link("../../other")}, "'a/link'"),
     "a workflow that is a link": ({**_build("true"), "pharos.yaml": Link("build.sh")}, "pharos.yaml"),

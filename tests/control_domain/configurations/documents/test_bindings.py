@@ -175,10 +175,10 @@ _WRONG: dict[str, tuple[str, Mapping[str, Any], list[tuple[str, str]]]] = {
             ("", "have more than 262,144 bytes together"), ("b0", _UNUSED), ("b1", _UNUSED)]),
     "too many": ("version: 2\nproject: {name: '${a0}'}", {f"a{n}": "" for n in range(1001)}, [
         ("", "are 1,001: the limit is 1,000")]),
-    "all ways at once": ("version: 2\nproject: {name: '${a}${b}'}", {"c": "", "b": 1, "d e": ""}, [
+    "all kinds of faults together": ("version: 2\nproject: {name: '${a}${b}'}", {"c": "", "b": 1, "d e": ""}, [
         ("b", "must be a text"), ("'d e'", _NAME), ("a", "is missing: line 2 uses it, at project.name"),
         ("c", _UNUSED)]),
-    "more than are told": (_EMPTY, {f"a{n}": "" for n in range(60)}, [(f"a{n}", _UNUSED) for n in range(50)]),
+    "more than are reported": (_EMPTY, {f"a{n}": "" for n in range(60)}, [(f"a{n}", _UNUSED) for n in range(50)]),
 }  # fmt: skip
 
 

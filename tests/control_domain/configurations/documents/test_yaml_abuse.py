@@ -207,7 +207,7 @@ def test_the_deepest_nesting_and_one_level_more(levels: str, kind: str) -> None:
 
 
 _BODIES = {
-    "bytes that are no UTF-8": (b'{"text": "a\xff"}', "text"),
+    "bytes that are not UTF-8": (b'{"text": "a\xff"}', "text"),
     "half a pair in bytes": (b'{"text": "\xed\xa0\x80"}', "text"),
     "half a pair in an escape": (b'{"text": "\\ud83d"}', ""),
     "halves the other way round": (b'{"text": "\\ude80\\ud83d"}', ""),
