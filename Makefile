@@ -21,7 +21,7 @@ help: ## Show the targets
 
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Pharos needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=/path/to/python3.11") if sys.version_info < (3, 11) else None'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo 'No virtual environment could be made. On Debian: apt-get install python3-venv'; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo 'No virtual environment could be created. On Debian: apt-get install python3-venv'; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep -oE '^uv==[^ ]+' requirements.lock)"
 	$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
@@ -34,7 +34,7 @@ up: $(STAMP) ## Run the whole platform here: http://127.0.0.1:8000, data in ./.p
 	@$(COMPILE_CODE)
 	@exec $(BIN)/pharos up $(ARGS)
 
-docs: $(STAMP) ## Write the pages of commands, settings and metrics again, and run the tests of the documentation
+docs: $(STAMP) ## Generate the pages of commands, settings and metrics, and run the tests of the documentation
 	@$(BIN)/python -m operator_cli.reference_pages
 	$(BIN)/python -m pytest tests/documentation tests/web_dashboard/documentation $(ARGS)
 	@echo 'The documentation: http://127.0.0.1:8000/docs of a running `make up`'
@@ -49,10 +49,10 @@ test-full: ## Run everything, for releases
 
 # Today's part, 1 to 5. 5 and 7 have no common factor, so work on one weekday also meets every part.
 SLICE ?= $(shell expr $$(date +%s) / 86400 % 5 + 1)/5
-test-slice: ## Run a fifth of what only test-full runs, another fifth each day; SLICE=2/5 chooses one
+test-slice: ## Run a fifth of the tests that only test-full runs, another fifth each day; SLICE=2/5 selects one
 	@$(MAKE) --no-print-directory test ARGS="--slice $(SLICE) $(ARGS)"
 
-check: $(STAMP) ## Format, lint, types, layers, that each query is bound to an account; Rust too, where cargo is
+check: $(STAMP) ## Check format, lint, types, layers, and that each query is bound to an account; Rust too if cargo is installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -75,7 +75,7 @@ bench-peers: $(STAMP) ## Compare the edge with the OpenTelemetry Collector, Go a
 curves: $(STAMP) ## Measure how the CPU per event grows with load and data
 	$(BIN)/python -m loadtests.curves $(ARGS)
 
-simulate: $(STAMP) ## Compute what a load takes; ARGS=--check tests it
+simulate: $(STAMP) ## Compute the processes that a load needs; ARGS=--check compares the model with real processes
 	$(BIN)/python -m loadtests.simulate $(ARGS)
 
 accelerator: $(STAMP) ## Build the edge's accelerator into .venv (needs Rust)
@@ -90,27 +90,27 @@ kafka: $(STAMP) ## Run Apache Kafka on 127.0.0.1:9092, data in ./.kafka
 kafka-stop: $(STAMP) ## Stop the broker of `make kafka`
 	$(BIN)/python -m tests.support.kafka_broker stop $(ARGS)
 
-stack: $(STAMP) ## Run every part as a process of its own on real engines: http://127.0.0.1:8000, in ./.stack
+stack: $(STAMP) ## Run every part as a separate process on real engines: http://127.0.0.1:8000, in ./.stack
 	@tests/support/bring_engines.sh $(BIN)/python
 	$(BIN)/python -m loadtests.stack up $(ARGS)
 
 stack-down: $(STAMP) ## Stop the processes of `make stack`
 	$(BIN)/python -m loadtests.stack down
 
-load: $(STAMP) ## Load on the stack with locust, and a check that every 202 was stored once
+load: $(STAMP) ## Run load with locust on the stack, and check that every 202 was stored once
 	$(BIN)/python -m loadtests.load $(ARGS)
 
-faults: $(STAMP) ## A million events while engines and parts are killed one after the other: what is lost or doubled
+faults: $(STAMP) ## Send a million events while engines and parts are killed one after the other; report lost and repeated events
 	@tests/support/bring_engines.sh $(BIN)/python
 	$(BIN)/python -m loadtests.faults $(ARGS)
 
-switching: $(STAMP) ## 200 requests/s on an application while it is deployed, rolled back, scaled, killed and woken: what fails
+switching: $(STAMP) ## Send 200 requests/s to an application while it is deployed, rolled back, scaled, killed and woken; report failures
 	$(BIN)/python -m loadtests.switching $(ARGS)
 
-hostile: $(STAMP) ## Measure what hostile workflow and configuration documents cost to read: CPU and memory of each
+hostile: $(STAMP) ## Measure the CPU time and memory of reading hostile workflow and configuration documents
 	$(BIN)/python -m loadtests.hostile_documents $(ARGS)
 
-signatures: $(STAMP) ## Measure whether the check of a wrong webhook signature leaks by its time how much of it is right
+signatures: $(STAMP) ## Measure whether the time to refuse a webhook signature reveals how much of it is right
 	$(BIN)/python -m loadtests.webhook_signatures $(ARGS)
 
 mutants: $(STAMP) ## Plant faults one at a time and report which of them the tests miss
@@ -135,5 +135,5 @@ lock: ## Resolve the dependencies again into the lock files
 	$(COMPILE) --extra dev --output-file requirements.lock pyproject.toml
 	$(COMPILE) --constraint requirements.lock --output-file requirements.runtime.lock pyproject.toml
 
-clean: ## Remove what was built; data in ./.pharos stays
+clean: ## Remove built files; data in ./.pharos stays
 	rm -rf $(VENV) .engines .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .mutants

@@ -44,7 +44,7 @@ def _credential_digest(request: Request, kind: CredentialKind, name: str) -> byt
         raise InvalidCredential(f"Send {name} as 'Authorization: Bearer {kind.value}…'.")
     if not is_well_formed(credential, kind):
         raise InvalidCredential(
-            f"This is not {name}: it starts with {kind.value}, and its check sum must hold."
+            f"This is not {name}: it must start with {kind.value} and have a valid checksum."
         )
     return digest_credential(credential)
 

@@ -1,7 +1,7 @@
 """The optional accelerator: validates a body in one pass, where Python's decoders build an object for each value.
 
-It accepts bodies that are entirely valid and need no repair. All others, and those that it does not know, are left
-to the decoders: they are the reference, and make all error messages. Its sources are in `accelerator/`.
+It accepts bodies that are entirely valid and need no repair. The decoders validate all other bodies: they are the
+reference, and write all error messages. The sources of the accelerator are in `accelerator/`.
 """
 
 import importlib
@@ -39,7 +39,7 @@ class Accelerator(Protocol):
         """Return (batch ID, number of events)."""
 
     def count_panics(self) -> int:
-        """Return how many bodies were given up because of a defect in the module."""
+        """Return the number of bodies that a defect in the module kept it from validating."""
 
     def validate_traces_json(self, body: bytes, records: int, /) -> Measured | None: ...
     def validate_logs_json(self, body: bytes, records: int, record_bytes: int, /) -> Measured | None: ...
@@ -52,7 +52,8 @@ class Accelerator(Protocol):
 
 
 def load_accelerator(setting: str) -> Accelerator | None:
-    """Return the accelerator, unless the setting is "off" or none is installed; log what validates bodies."""
+    """Return the accelerator, unless the setting is "off" or none is installed. Log whether the accelerator or Python
+    validates bodies."""
     accelerator, description = find_accelerator(setting)
     logger.info("request bodies are validated by %s", description)
     return accelerator
@@ -68,7 +69,7 @@ def find_accelerator(setting: str) -> tuple[Accelerator | None, str]:
         if isinstance(error, ModuleNotFoundError) and error.name == MODULE:
             return None, "Python (no accelerator is installed: `make accelerator` builds one)"
         return None, f"Python (the accelerator cannot be loaded: {error})"
-    # What is left of a removed module is imported too: as a package without anything.
+    # The leftover folder of a removed module can be imported too, as an empty package.
     interface, version = getattr(module, "INTERFACE", "none"), getattr(module, "VERSION", "without a version")
     if interface != INTERFACE:
         return None, (

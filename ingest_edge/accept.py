@@ -31,7 +31,7 @@ class Accept:
     accelerator: Accelerator | None = None
 
     async def ingest(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Append the bytes of the body to the log, once they are valid, and respond with a receipt."""
+        """Validate the body, append its bytes to the log, and respond with a receipt."""
         received_ms = now_ms()
         key = await self.intake.authenticate(request, CredentialKind.INGEST_KEY, received_ms)
         check_content_type(request.headers.get(hdrs.CONTENT_TYPE))
@@ -43,7 +43,7 @@ class Accept:
             lease.release()
 
     def begin(self, headers: "CIMultiDictProxy[str]") -> Complete | None:
-        """The same without waiting, as far as that is possible: see `fast_path`."""
+        """Begin an ingest request on the fast path (see `fast_path`). Return None if it takes the usual path."""
         received_ms = now_ms()
         if headers.get(hdrs.CONTENT_TYPE) != "application/json":
             return None
@@ -57,7 +57,8 @@ class Accept:
             if body is None:
                 return None
             batch = self._read_batch(key, body, received_ms)
-            # Before the append: what fails after it would be stored, and begin again on the usual path.
+            # Build these before the append: a request that failed after it would be stored, and then begin again on the
+            # usual path.
             receipt = self._receipt(key, batch)
             storing = self.intake.store_now(
                 key, batch.events, topics.TELEMETRY, batch.name.encode(), batch.meta, batch.body
@@ -93,7 +94,7 @@ class Accept:
 
 
 class _Batch(NamedTuple):
-    """A valid batch: its receipt's name, and its record."""
+    """A valid batch: the ID for its receipt, and its record."""
 
     batch_id: str
     events: int

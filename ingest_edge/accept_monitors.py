@@ -1,6 +1,7 @@
 """Accept signals of heartbeats, snapshots of queues and updates of workers: from the request to a durable 202.
 
-They take no tokens of the account's ingest rate: the signal of a job must get through however much else is sent.
+They take no tokens of the account's ingest rate: the signal of a job must be accepted even if other telemetry exceeds
+the rate.
 """
 
 from collections.abc import Callable
@@ -27,7 +28,7 @@ QUEUES = "/api/v1/queues/"
 
 Kind = Literal["heartbeat", "snapshot", "worker"]
 
-# A signal is a hundred bytes.
+# A signal has about a hundred bytes.
 _BODY_BYTES = 16 * 1024
 # A signal's time is the receipt of its head, and scans wait no longer than 4 s for signals in flight.
 BODY_SECONDS = 3.0
@@ -112,5 +113,5 @@ def _check_monitor(key: KeyEntry, monitor: str) -> int:
     """Return the ID of the monitor. Raises `NotFound` unless the key is for this monitor."""
     number = monitor.partition("/")[2]
     if key.monitor != monitor or not number.isascii() or not number.isdigit() or len(number) > _MAX_ID_LENGTH:
-        raise NotFound("This key opens no monitor of this ID.")
+        raise NotFound("This key gives access to no monitor with this ID.")
     return int(number)

@@ -1,6 +1,6 @@
 """Accept pings of jobs that can only call a URL: from the request to a durable 200.
 
-The key is part of the path, so no path may reach a log or a response. Like signals, pings take no tokens of the
+The key is part of the path, so no path may appear in a log or a response. Like signals, pings take no tokens of the
 account's ingest rate.
 """
 
@@ -36,7 +36,8 @@ PINGS = "/ping/"
 
 _METHODS = ("GET", "HEAD", "POST")
 OUTPUT_BYTES = 10 * 1024
-# Longer output is truncated, but read up to this size: a client that is still sending does not read the response.
+# Longer output is truncated, but the edge reads up to this size: a client that is still sending does not read the
+# response.
 _READ_BYTES = 1024 * 1024
 _HEADERS = {hdrs.CACHE_CONTROL: "no-store", hdrs.CONTENT_TYPE: "text/plain; charset=utf-8"}
 _UNKNOWN = (
@@ -82,7 +83,7 @@ class AcceptPings:
         self, request: web.BaseRequest, secret: str, received_ms: int
     ) -> web.StreamResponse:
         key = await self._find(secret, CredentialKind.ENVIRONMENT_PING_KEY, received_ms, _UNKNOWN_ENVIRONMENT)
-        # Of the path as sent, because a name may have a slash in it, as %2F.
+        # Split the path as sent, because a name may contain a slash, written as %2F.
         _, _, rest = request.rel_url.raw_path.removeprefix(PINGS).partition("/")
         quoted_name, _, action = rest.partition("/")
         name = unquote(quoted_name, errors="replace")
@@ -165,7 +166,8 @@ def _read_run_id(rid: str | None) -> uuid.UUID | None:
 
 
 async def _read_output(request: web.BaseRequest) -> str | None:
-    """Return the first 10 KiB of the body, or fewer if it arrives too slowly or breaks off: the ping is stored anyway.
+    """Return the first 10 KiB of the body, or fewer bytes if the body arrives too slowly or is incomplete: the ping is
+    stored anyway.
 
     These bytes do not count against the body memory budget: they are fewer than the connection's own buffer.
     """

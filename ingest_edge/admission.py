@@ -11,11 +11,12 @@ from pipeline_contracts.errors import PayloadTooLarge, RateLimited, StorageUnava
 from pipeline_contracts.rate_limits import RateLimit, TokenBucket, TokenLease
 from storage_backends.rate_counter.interface import RateCounter
 
-# A lease has the tokens of so many requests more, but not more than this edge's share of the rate grants in this time:
-# it must be able to spend them before they expire.
+# A lease has the tokens of this many further requests, but no more than this edge's share of the rate grants in this
+# time: the edge must be able to spend them before they expire.
 _REQUESTS_AHEAD = 8
 _SECONDS_AHEAD = 0.2
-# Accounts whose leased tokens are kept. One that is dropped loses its tokens, a part of a second's budget.
+# Number of accounts whose leased tokens are kept. An evicted account loses its tokens, which are at most a part of one
+# second's budget.
 _MAX_ACCOUNTS = 100_000
 
 
@@ -29,17 +30,17 @@ class _AccountTokens:
 
     def __init__(self) -> None:
         self.tokens = 0
-        # Events of the latest requests: rises at once, and falls by an eighth with each smaller one.
+        # Events of the latest requests: rises immediately, and falls by an eighth with each smaller one.
         self.usual = 1
         self.expires = 0.0
         self.shared = 0
-        # Time of the last response of the shared bucket; None: never.
+        # Time of the last response of the shared bucket; None if there was none.
         self.shared_at: float | None = None
         # This edge's share of the account's rate while the counter is unreachable.
         self.local_bucket: TokenBucket | None = None
-        # One lease at a time: requests that wait for it first use the tokens that it brings.
+        # One lease at a time: requests that wait for it first use its tokens.
         self.lock = asyncio.Lock()
-        # The lease in progress, which may be that of a request that was canceled meanwhile.
+        # The lease in progress. Its request may have been canceled meanwhile.
         self.pending_lease: asyncio.Task[tuple[TokenLease, bool]] | None = None
         # Until this time the shared bucket cannot have `empty_for` tokens: requests are refused without a lease.
         self.empty_until = 0.0
@@ -50,7 +51,7 @@ class _AccountTokens:
 class Admission:
     """Spends tokens that were leased from the shared counter.
 
-    `slice_seconds` of the account's rate are leased at once, and more for large requests, so that most of them make no
+    `slice_seconds` of the account's rate are leased together, and more for large requests, so that most of them make no
     round trip; 0 leases only the tokens of the request. Unspent tokens expire after a second. While the counter is
     unreachable, the edge uses its own share of the account's rate.
     """
@@ -96,7 +97,8 @@ class Admission:
         return _headers(limit, account.shared + account.tokens)
 
     def take_now(self, account_id: str, events: int, limit: RateLimit) -> dict[str, str] | None:
-        """Like `take`, but None if the request has to wait for a lease, or is refused: then nothing was taken."""
+        """Like `take`, but None if the request has to wait for a lease, or is refused. In that case no tokens were
+        taken."""
         account = self._account(account_id)
         account.usual = max(events, account.usual * 7 // 8)
         if events > limit.burst:

@@ -12,7 +12,7 @@ _NAME = "ingest_edge.server"
 
 
 class _Anonymous(logging.Filter):
-    """Reduces a record to the type of its error. Only errors of the server keep their traceback."""
+    """Reduce a record to the type of its error. Only errors of the server keep their traceback."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None

@@ -27,7 +27,7 @@ def _credential_digest(authorization: str | None, kind: CredentialKind) -> bytes
         raise InvalidCredential(f"Send {_NAMES[kind]} as 'Authorization: Bearer {kind.value}…'.")
     if not is_well_formed(credential, kind):
         raise InvalidCredential(
-            f"This is not {_NAMES[kind]}: it starts with {kind.value}, and its check sum must hold."
+            f"This is not {_NAMES[kind]}: it must start with {kind.value} and have a valid checksum."
         )
     return digest_credential(credential)
 

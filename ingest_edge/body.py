@@ -27,7 +27,8 @@ _OUTPUT_BYTES = 256 * 1024
 _INPUT_BYTES = 64 * 1024
 # The longest frame header (RFC 8878, 3.1.1).
 _ZSTD_HEAD = 18
-# Members of gzip or frames of zstd. Each needs a decoder: a hundred thousand empty ones would block the edge.
+# Maximum number of gzip members or zstd frames. Each needs a decoder: a hundred thousand empty ones would block the
+# edge.
 _MAX_MEMBERS = 1000
 _TOO_MANY_MEMBERS = f"there are more than {_MAX_MEMBERS} members"
 # The largest window that HTTP's zstd decoders must support (RFC 9659) is 8 MiB. Larger ones are refused.
@@ -97,18 +98,19 @@ async def read_body(request: web.BaseRequest, limits: Limits, lease: BodyLease) 
 async def send_continue(request: web.BaseRequest) -> None:
     """Send `100 Continue` to a caller that waits for it (RFC 9110, section 10.1.1).
 
-    Call this after the head was accepted and before the body is read: a refused request must not get it.
+    Call this after the head was accepted and before the body is read: a refused request must not receive `100
+    Continue`.
     """
     expect = request.headers.get(hdrs.EXPECT)
     if expect is None or expect.lower() != "100-continue" or request.version < HttpVersion11:
         return
     await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    # aiohttp must not take this for the begin of the final response.
+    # aiohttp must not mistake this for the start of the final response.
     request.writer.output_size = 0
 
 
 async def _read_stream(content: StreamReader, limits: Limits, lease: BodyLease) -> bytes:
-    """Read to the end. After a grace period, each window of the same length must reach the lowest rate."""
+    """Read the body to its end. After a grace period, each window of the same length must reach the minimum rate."""
     chunks: list[bytes] = []
     size = 0
     window = min(limits.body_grace, limits.body_timeout)
@@ -129,14 +131,14 @@ async def _read_stream(content: StreamReader, limits: Limits, lease: BodyLease) 
             if window_end >= started + limits.body_timeout:
                 raise RequestTimeout(f"The body did not arrive within {limits.body_timeout:g} s.") from None
         if size - size_before < required_bytes:
-            raise RequestTimeout(f"The body came slower than {limits.body_rate} bytes a second.")
+            raise RequestTimeout(f"The body arrived slower than {limits.body_rate} bytes a second.")
         window_end, required_bytes = window_end + window, limits.body_rate * window
 
 
 def decompress(body: bytes, coding: str, limit: int) -> bytes:
     """Return the decompressed body, of at most `limit` bytes.
 
-    Stops at the limit, so that a decompression bomb costs no more than that. Raises `PayloadTooLarge`, and
+    Stops at the limit, so that a decompression bomb uses no more memory than that. Raises `PayloadTooLarge`, and
     `InvalidInput` for data that is broken, truncated or followed by other data.
     """
     if coding == "identity":
@@ -187,7 +189,7 @@ def _inflate_zlib(body: bytes, window: int, limit: int) -> bytes:
         if position == len(body):
             return bytes(out)
         if window != 31:
-            raise zlib.error("there is data behind the end")
+            raise zlib.error("there is data after the end")
     raise EOFError(_TOO_MANY_MEMBERS)
 
 
@@ -206,7 +208,7 @@ def _inflate_brotli(body: bytes, limit: int) -> bytes:
         if len(out) > limit:
             raise _over(limit)
     if position < len(body):
-        raise EOFError("there is data behind the end")
+        raise EOFError("there is data after the end")
     return bytes(out)
 
 

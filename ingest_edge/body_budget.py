@@ -1,4 +1,5 @@
-"""Body memory budgets: how many bytes of request bodies an edge holds at once, by kind of traffic and by sender."""
+"""Body memory budgets: the bytes of request bodies that an edge may hold at a time, by kind of traffic and by
+sender."""
 
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ class BodyBudget:
         self.bytes = 0
 
     def lease(self, sender: str) -> "BodyLease":
-        """Return an empty lease for one request; `sender` is an account or a client address."""
+        """Return an empty lease for one request. `sender` is an account or a client address."""
         return BodyLease(self, sender)
 
     def add(self, sender: str, size: int, own: int) -> None:
@@ -32,7 +33,7 @@ class BodyBudget:
         held = self._held.get(sender, 0)
         if held > own and held + size > self._share:
             raise Unavailable(
-                "Too much data of this sender is in flight. Send the same request again, with fewer at once."
+                "Too much data of this sender is in flight. Send the same request again, with fewer requests at once."
             )
         if self.bytes > own and self.bytes + size > self._limit:
             raise Unavailable("The edge is at its limit of data in flight. Send the same request again.")
@@ -50,7 +51,7 @@ class BodyBudget:
 
 
 class BodyLease:
-    """Bytes of a budget that one request has. The handler releases them in `finally`."""
+    """The bytes of a budget that one request uses. The handler releases them in `finally`."""
 
     __slots__ = ("_budget", "_sender", "_bytes")
 
@@ -76,11 +77,11 @@ class BodyBudgets:
     """One budget for each kind of traffic: one kind cannot use up the memory of another."""
 
     telemetry: BodyBudget
-    """Ingest and OTLP; a share for each account."""
+    """Ingest and OTLP, with a share for each account."""
     monitors: BodyBudget
-    """Heartbeats and queues; a share for each account."""
+    """Heartbeats and queues, with a share for each account."""
     collect: BodyBudget
-    """Page views, which anybody may send; a share for each client address."""
+    """Page views, which anybody may send, with a share for each client address."""
 
     @classmethod
     def from_limits(cls, limits: Limits) -> "BodyBudgets":

@@ -26,9 +26,10 @@ from pipeline_contracts.heartbeat_names import CREATED_RATE, MAX_CREATED_IN, may
 from pipeline_contracts.monitors import MonitorMeta, Ping, encode_monitor_meta
 from storage_backends.key_directory.interface import KeyEntry
 
-# As long as an edge may accept a revoked key: a heartbeat that is renamed or removed at once is accepted no longer.
+# As long as an edge may accept a revoked key, so that a heartbeat that is renamed or removed immediately is accepted no
+# longer than that.
 _REMEMBERED_SECONDS = 5.0
-# For so long a repeated creation of a name is free: its heartbeat is created late if an engine is unavailable.
+# Time in which a repeated creation of a name takes no token: the heartbeat is created late if an engine is unavailable.
 _PAID_SECONDS = 3600.0
 _MAX_REMEMBERED = 10_000
 _ALLOWED = "1 to 100 of A-Z, a-z, 0-9, '.', '_' and '-', the first one a letter or a digit"
@@ -57,8 +58,9 @@ class HeartbeatCreations:
         """Append the ping for the heartbeat of this name. Return True if it creates the heartbeat, False if an earlier
         ping does.
 
-        Raises `NotFound` if the ping may not create it, `InvalidInput` if the name cannot be created so, `Conflict` if
-        the environment is full, `TooManyRequests` if the project creates too many, and `Unavailable`.
+        Raises `NotFound` if the ping may not create it, `InvalidInput` if a ping cannot create a heartbeat of this
+        name, `Conflict` if the environment is full, `TooManyRequests` if the project creates too many, and
+        `Unavailable`.
         """
         age = self._clock() - self._created.get((key.environment_id, name), -_PAID_SECONDS)
         if age < _REMEMBERED_SECONDS:

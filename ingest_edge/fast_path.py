@@ -1,8 +1,8 @@
-"""The fast path: a request that arrives at once, and that has to wait for nothing but the event log.
+"""The fast path, for requests that arrive in one piece and wait only for the event log.
 
 For each request aiohttp makes two tasks, a request, a response and a writer: half of the cost of a request with one
-event (decisions/0056). The fast path makes none of them. Whatever it does not know takes the usual path instead, which
-finds the request untouched: an error, an uncommon header, a key that has to be looked up, a body that takes its time.
+event (decisions/0056). The fast path makes none of them. All other requests take the usual path, which finds the
+request unchanged: those with an error, an uncommon header, a key that has to be looked up, or a slow body.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class Begun(NamedTuple):
 
     durable: "asyncio.Future[None]"
     finish: Callable[[], None]
-    """Call it once `durable` is done. Raises `Problem` if the record may be lost."""
+    """Call this once `durable` is done. Raises `Problem` if the record may be lost."""
     answer: Answer
     refuse: Callable[[Problem], Answer]
 
@@ -56,17 +56,17 @@ def refuse(problem: Problem) -> Answer:
 
 
 Complete = Callable[[bytes], Begun | None]
-"""Begins a request with this body. None: it takes the usual path, and nothing was changed."""
+"""Begins a request with this body. Returns None if the request takes the usual path; nothing was changed then."""
 
 Begin = Callable[["CIMultiDictProxy[str]"], Complete | None]
-"""Checks the headers of a request. None: it takes the usual path."""
+"""Checks the headers of a request. Returns None if the request takes the usual path."""
 
 
 class Arriving(NamedTuple):
     """A request whose head was accepted, and whose body may still be incomplete."""
 
     route: str
-    """Its name in the metrics."""
+    """The name of the route in the metrics."""
     request_id: str | None
     """That of the client."""
     started: float
@@ -83,10 +83,10 @@ class Pending(NamedTuple):
 
 
 class FastPath:
-    """The paths that have one, for `POST`."""
+    """The paths that have a fast path, for `POST`."""
 
     def __init__(self, metrics: EdgeMetrics, begins: Mapping[str, tuple[str, Begin]]) -> None:
-        """`begins`: by path, with the name of the route."""
+        """`begins`: the functions that begin a request, by path, with the name of the route."""
         self._metrics = metrics
         self._begins = begins
 
@@ -119,7 +119,7 @@ class FastPath:
 
     def begin(self, arriving: Arriving, payload: StreamReader) -> Pending | None:
         """Begin a request that has arrived; None if it takes the usual path."""
-        # Read without taking it out, because the usual path may need it.
+        # Read the body without consuming it, because the usual path may need it.
         pieces = payload._buffer
         try:
             begun = arriving.complete(pieces[0] if len(pieces) == 1 else b"".join(pieces))
@@ -128,7 +128,7 @@ class FastPath:
             return None
         if begun is None:
             return None
-        # The connection keeps the payload until its next request, and no budget counts that.
+        # The connection keeps the payload until its next request, and no budget counts these bytes.
         pieces.clear()
         return Pending(arriving.route, choose_request_id(arriving.request_id), arriving.started, begun)
 
@@ -147,7 +147,7 @@ class FastPath:
 
 
 def _is_short(headers: "CIMultiDictProxy[str]") -> bool:
-    """True if a body that is still incomplete may be waited for."""
+    """True if the fast path may wait for the rest of a body that is still incomplete."""
     length = headers.get(hdrs.CONTENT_LENGTH)
     return length is not None and hdrs.EXPECT not in headers and int(length) <= _WHOLE_BYTES
 

@@ -1,4 +1,4 @@
-"""`/health/live` and `/health/ready`: whether the process runs, and whether it should be sent traffic."""
+"""`/health/live` and `/health/ready`: whether the process runs, and whether it should receive traffic."""
 
 from collections.abc import Callable, Mapping
 
@@ -15,7 +15,7 @@ class Readiness:
     def __init__(self, checks: Mapping[str, ReadinessCheck]) -> None:
         self._checks = dict(checks)
         self.warnings: dict[str, ReadinessCheck] = {}
-        """Conditions that an operator should know of, and that do not affect readiness."""
+        """Conditions that an operator should know about, and that do not affect readiness."""
         self.shutting_down = False
 
     def reasons(self) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The edge's HTTP server: aiohttp's, with limits of heads and connections, and problems for unreadable requests.
 
 aiohttp limits each header, but neither their sum nor the time in which a head arrives. Both are checked here on the
-received bytes, so that a request whose head arrives in one piece costs two comparisons more.
+received bytes, so that a request whose head arrives in one piece costs only two comparisons more.
 """
 
 import asyncio
@@ -28,16 +28,16 @@ from pipeline_contracts.open_connections import ConnectionLimiter
 from pipeline_contracts.settings import Settings
 
 RefuseUnreadable = Callable[[web.BaseRequest, str, Problem], web.StreamResponse]
-"""Builds the response to an unreadable request; the text is its path as far as it is known."""
+"""Builds the response to an unreadable request; the text is the part of its path that could be read."""
 
 # The assumed limit of open files if the system has none.
 _OPEN_FILES = 65_536
-# Enough of a head to find its path.
+# Number of bytes of a head that are searched for its path.
 _START_BYTES = 512
 _REQUEST_LINE = re.compile(rb"[\r\n]*([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([^ \r\n]+) HTTP/1\.[01]\r?\n")
 # Trailers are not used, but the parser keeps them until they end.
 _TRAILER_BYTES = 16 * 1024
-# The fast path waits so long for the rest of a body; aiohttp's handler then reads it with the limits of slow bodies.
+# The fast path waits this long for the rest of a body; aiohttp's handler then reads it with the limits of slow bodies.
 _ARRIVAL_SECONDS = 0.05
 # Between two headers: colon, space, line end.
 _BETWEEN = 4
@@ -142,7 +142,7 @@ class BoundedProtocol(RequestHandler):
         self._payload = EMPTY_PAYLOAD
         self._message: RawRequestMessage | None = None
         self._gave_up = False
-        # A request on the fast path, which aiohttp knows nothing of.
+        # A request on the fast path, which aiohttp does not know about.
         self._arriving: Arriving | None = None
         self._arrival_timer: asyncio.TimerHandle
         self._pending: Pending | None = None
@@ -250,7 +250,7 @@ class BoundedProtocol(RequestHandler):
         elif in_head and data:
             self._count_head(data)
         elif not body.is_eof():
-            # Bytes that add nothing to an unfinished body are trailers, or extensions of chunks.
+            # Bytes that do not extend an unfinished body are trailers, or extensions of chunks.
             self._trailer_bytes = self._trailer_bytes + len(data) if body.total_bytes == body_bytes else 0
             if self._trailer_bytes > _TRAILER_BYTES:
                 self._fail_body(body)
@@ -309,7 +309,7 @@ class BoundedProtocol(RequestHandler):
 
     def _process_keepalive(self) -> None:
         if self._pending is not None or self._arriving is not None:
-            # aiohttp would take the connection for idle, and close it.
+            # aiohttp would treat the connection as idle, and close it.
             self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
         super()._process_keepalive()
 
@@ -332,7 +332,7 @@ class BoundedProtocol(RequestHandler):
         self._handle_next()
 
     def _fail_body(self, body: StreamReader) -> None:
-        """Make the handler that reads this body fail and respond now, while aiohttp would let it wait."""
+        """Make the handler that reads this body fail and respond now. aiohttp would let it wait."""
         body.set_exception(web.RequestPayloadError("The transfer coding is broken."))
         body.feed_eof()
         # Close the connection after this response.
@@ -344,7 +344,7 @@ class BoundedProtocol(RequestHandler):
             # While reading is paused, whole requests may wait in the parser: at most the bytes of one read.
             return
         if not self._head_bytes:
-            # Some clients end a body with an empty line, which is no begin of a head.
+            # Some clients end a body with an empty line, which is not the start of a head.
             if not data.strip(b"\r\n"):
                 return
             self._head_start = data[:_START_BYTES]
@@ -373,7 +373,7 @@ class BoundedProtocol(RequestHandler):
         self._handle_next()
 
     def _give_up(self, data: bytes) -> None:
-        """Drop all further bytes: after an unreadable head, it is unknown where the next request begins."""
+        """Drop all further bytes: after an unreadable head, the start of the next request is unknown."""
         start = self._head_start or data[:_START_BYTES]
         self._end_head()
         self._head_start = start

@@ -63,13 +63,14 @@ class Intake:
         return AcceptedHead(key, coding, now_ms) if self.admission.may_take_now(key.account_id) else None
 
     def prefer_usual_path(self, account_id: str) -> None:
-        """For a second, let the account's requests take the usual path: what is refused would be decoded twice."""
+        """For a second, let the account's requests take the usual path: a request that is refused would be decoded
+        twice."""
         if len(self._usual_until) >= _MAX_ACCOUNTS:
             self._usual_until.clear()
         self._usual_until[account_id] = monotonic() + _USUAL_SECONDS
 
     def unpack_now(self, sent: bytes, coding: str, limits: Limits) -> bytes | None:
-        """Return the decompressed body; None if it is too large. Raises what `read` raises for broken ones."""
+        """Return the decompressed body; None if it is too large. Raises for a broken body what `read` raises."""
         if len(sent) > limits.body_bytes:
             return None
         return decompress(sent, coding, limits.decompressed_bytes)
@@ -79,7 +80,7 @@ class Intake:
     ) -> bytes:
         """Return the decompressed body. The headers are checked before the body is read.
 
-        `brotli`: bodies may be compressed with it too.
+        `brotli`: also accept bodies that are compressed with Brotli.
 
         `lease` counts the bytes in memory; the caller releases it. Raises `PayloadTooLarge`,
         `UnsupportedMediaType`, `InvalidInput`, `MalformedRequest`, `RequestTimeout` and `Unavailable`.
@@ -115,11 +116,11 @@ class Intake:
         return headers
 
     async def store_all(self, key: KeyEntry, tokens: int, entries: Sequence["LogEntry"]) -> Mapping[str, str]:
-        """Take so many of the account's tokens, append the durable records, and return the headers with the remaining
-        quota. The caller counts the records in the metrics.
+        """Take the given number of the account's tokens, append the durable records, and return the headers with the
+        remaining quota. The caller counts the records in the metrics.
 
-        If it raises, some of the entries may be stored: the consumers must know each by an identity of its own. Raises
-        `RateLimited`, `PayloadTooLarge` and `Unavailable`.
+        If it raises, some of the entries may be stored: each must have an identity, by which the consumers recognize a
+        repetition. Raises `RateLimited`, `PayloadTooLarge` and `Unavailable`.
         """
         headers: Mapping[str, str] = {}
         if tokens:
@@ -212,7 +213,7 @@ class Storing:
         self._intake.metrics.events_accepted += self._records
 
     def give_up(self) -> None:
-        """Return what the request took."""
+        """Return the tokens that the request took."""
         self._lease.release()
         self._intake.admission.refund(self._account_id, self._records)
 
@@ -220,7 +221,7 @@ class Storing:
 def _refusal(error: BaseException) -> Problem:
     if isinstance(error, RecordTooLarge):
         return PayloadTooLarge(
-            "The brokers take no record of this size. Send smaller batches; the operator can raise max.message.bytes."
+            "The brokers accept no record of this size. Send smaller batches; the operator can raise max.message.bytes."
         )
     if isinstance(error, LogFull):
         return Unavailable("The event log is full. Nothing was stored; send it again.", retry_after=5)

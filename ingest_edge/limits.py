@@ -7,7 +7,7 @@ from pipeline_contracts.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bytes and counts over which a request is refused."""
+    """Limits in bytes and counts, above which a request is refused."""
 
     body_bytes: int
     decompressed_bytes: int

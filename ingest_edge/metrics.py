@@ -1,7 +1,7 @@
 """Count the edge's requests and events in plain integers, and export them to Prometheus.
 
-One event loop needs no lock; Prometheus's metric objects take a lock for each increment, which costs a measurable part
-of a request.
+One event loop needs no lock. Prometheus's metric objects take a lock for each increment, which takes a measurable part
+of a request's time.
 """
 
 from bisect import bisect_left

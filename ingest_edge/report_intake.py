@@ -1,8 +1,9 @@
-"""Tells the consumers that this edge accepts signals, so that its outage is not taken for jobs that did not run.
+"""Reports to the consumers that this edge accepts signals, so that the heartbeat scan does not mistake an outage of the
+edge for jobs that did not run.
 
-The records lie in the topic of heartbeats, under one key: in one partition, in order. Their times are those of signals,
-so a backlog of the pipeline makes no gap between them. An edge that cannot append accepts no signal either, and reports
-nothing.
+The records are in the topic of heartbeats with one key, and so in one partition, in order. They have times of receipt,
+as signals do, so a backlog of the pipeline makes no gap between them. An edge that cannot append accepts no signal
+either, and reports nothing.
 """
 
 import asyncio
@@ -19,14 +20,15 @@ from storage_backends.event_log.interface import EventLog
 
 logger = logging.getLogger(__name__)
 
-# The heartbeat scan judges nothing later than the newest report, so this is a part of its delay.
+# The heartbeat scan judges no run later than the newest report, so this interval adds to the delay of the scan.
 _REPORT_SECONDS = 2.0
-# Until the log takes records again: soon after its first signal, so that the gap ends where they begin.
+# Interval while the log accepts no records. Short, so that the gap between reports ends when the edge accepts signals
+# again.
 _RETRY_SECONDS = 0.2
 
 
 async def report_once(log: EventLog) -> bool:
-    """Append one report; return False if the log does not take it."""
+    """Append one report; return False if the log does not accept it."""
     meta, value = make_intake_record(now_ms())
     try:
         await log.append(topics.HEARTBEATS, INTAKE_KEY, meta, value)
@@ -53,7 +55,7 @@ async def reporting_intake(log: EventLog) -> AsyncIterator[None]:
 
     task = asyncio.create_task(report(), name="intake reports")
     try:
-        # The first report is handed to the log, and not awaited: the log may be away.
+        # The log receives the first report, but nothing waits for it: the log may be unreachable.
         await asyncio.sleep(0)
         yield
     finally:

@@ -30,7 +30,7 @@ def problem_response(problem: Problem) -> web.Response:
 
 
 def raw_response(problem: Unavailable) -> bytes:
-    """Return the bytes of a whole HTTP response, for a refused connection that is never read."""
+    """Return the bytes of a whole HTTP response, for a refused connection from which nothing is read."""
     body = orjson.dumps(problem.to_document())
     head = (
         f"HTTP/1.1 {problem.status} {problem.title}\r\nServer: pharos\r\nConnection: close\r\n"

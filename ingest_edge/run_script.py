@@ -1,4 +1,4 @@
-"""Serve `pharos_run.py`, the single-file `pharos run`, to the machines that jobs run on."""
+"""Serve `pharos_run.py`, the single-file `pharos run`, to the machines that run jobs."""
 
 import hashlib
 from functools import lru_cache
@@ -14,7 +14,7 @@ _PLACES: Final = (
     Path(__file__).with_name("pharos_run.py"),
     Path(__file__).parent.parent / "clients" / "run" / "pharos_run.py",
 )
-# A script that copies it at each start gets a newer one within the hour.
+# A script that downloads the file at each start gets a new version within the hour.
 _CACHE: Final = "public, max-age=3600"
 
 
@@ -31,7 +31,7 @@ def _read_script() -> _Script:
 
 
 async def serve_run_script(request: web.BaseRequest) -> web.StreamResponse:
-    """Respond to `GET /pharos-run.py`: 200, or 304 for a client that has the current one."""
+    """Respond to `GET /pharos-run.py`: 200, or 304 for a client that has the current file."""
     script = _read_script()
     headers = {hdrs.ETAG: script.etag, hdrs.CACHE_CONTROL: _CACHE, "X-Content-Type-Options": "nosniff"}
     known_tags = request.headers.get(hdrs.IF_NONE_MATCH, "")

@@ -1,7 +1,6 @@
 """Serve `/metrics` for Prometheus on a separate port.
 
-The metrics show the volume and errors of tenants, and need no credential: only the operators' network should reach the
-port.
+The metrics show the volume and errors of tenants, and need no credential: restrict the port to the operators' network.
 """
 
 import logging
@@ -53,7 +52,7 @@ async def serve_metrics(
 def _make_handler(registry: CollectorRegistry) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         if request.path != "/metrics":
-            return web.Response(status=404, text="Only /metrics is here.\n")
+            return web.Response(status=404, text="This port serves only /metrics.\n")
         if request.method not in ("GET", "HEAD"):
             return web.Response(status=405, headers={hdrs.ALLOW: "GET, HEAD"})
         return web.Response(body=generate_latest(registry), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE_LATEST})

@@ -43,7 +43,7 @@ class Verdict:
         }
 
     def text(self) -> str:
-        """Return a text for people."""
+        """Return the result as a sentence."""
         if self.holds:
             return f"Every 202 is stored once: {self.batches:,} batches, {self.events:,} events."
         return (

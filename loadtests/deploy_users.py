@@ -25,7 +25,7 @@ class _Caller(FastHttpUser):
     abstract = True
 
     def read(self, path: str, name: str) -> Any:
-        """Return the document at this path; None unless the status is 200."""
+        """Return the document at this path, or None if the status is not 200."""
         with self.client.get(path, headers=_HEADERS, name=name, catch_response=True) as answer:
             if answer.status_code == 200:
                 return answer.json()

@@ -40,7 +40,7 @@ _PROGRESS_SECONDS = 1.0
 
 @dataclass(slots=True)
 class Counts:
-    """Number of bodies of one kind, and how many the accelerator accepts."""
+    """Number of bodies of one kind, and number of those that the accelerator accepts."""
 
     realistic: int = 0
     realistic_accepted: int = 0

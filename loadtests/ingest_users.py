@@ -31,7 +31,7 @@ _acknowledged = Acknowledged(Path(os.environ["LOAD_ACKNOWLEDGED"]))
 
 
 def make_batch(events: int) -> dict[str, Any]:
-    """Return a batch of realistic events with an ID of its own."""
+    """Return a batch of realistic events with a new ID."""
     batch_id = f"{_RUN}-{uuid.uuid4().hex}"
     return {"batch_id": batch_id, "events": [_event(batch_id, n) for n in range(events)]}
 
@@ -75,7 +75,7 @@ class _Sender(FastHttpUser):
                     _acknowledged.write(batch["batch_id"], events, answer.json()["data"]["id"])
                     return
                 if answer.status_code == 0 and self.resend_after is not None:
-                    # This user gives up on purpose: not a failure of the platform.
+                    # This user aborts the request intentionally, which is not a failure of the platform.
                     answer.success()
                     self.client.client.network_timeout = min(10.0, 2 * self.client.client.network_timeout)
                 elif answer.status_code == 429:
@@ -111,7 +111,7 @@ class SingleSender(_Sender):
 
 
 class ImpatientSender(_Sender):
-    """Gives up too early and sends the same batch again: it must still be stored only once."""
+    """Aborts a request too early and sends the same batch again. The batch must still be stored only once."""
 
     weight = 1
     wait_time = between(0.05, 0.2)

@@ -31,7 +31,7 @@ def _arguments() -> argparse.Namespace:
         metavar="DIR",
         help="folder with credentials.json (./.stack)",
     )
-    parser.add_argument("--base-url", help="another address than that of credentials.json")
+    parser.add_argument("--base-url", help="address, if not that of credentials.json")
     parser.add_argument("--users", type=int, default=50)
     parser.add_argument("--seconds", type=int, default=30)
     parser.add_argument("--page", action="store_true", help="locust's page on http://127.0.0.1:8089 instead")

@@ -13,7 +13,7 @@ from locust.contrib.fasthttp import FastHttpUser
 
 from pipeline_contracts.times import format_time
 
-# {"id": 1, "key": "phr_mon_…"} each.
+# Each is {"id": 1, "key": "phr_mon_…"}.
 _HEARTBEAT: dict[str, Any] = json.loads(os.environ["LOAD_HEARTBEAT"])
 _QUEUE: dict[str, Any] = json.loads(os.environ["LOAD_QUEUE"])
 _HOUR_SECONDS = float(os.environ.get("LOAD_HOUR_SECONDS", "20"))

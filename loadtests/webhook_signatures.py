@@ -63,7 +63,7 @@ class Proof:
     to predict the branches up to the wrong digit."""
 
     def spoil(self, side: int, chance: random.Random) -> Delivery:
-        """A delivery with a signature that is wrong in the first digit (0) or in the last one (1)."""
+        """Return a delivery with a signature that is wrong in the first digit (0) or in the last one (1)."""
         delivery = self.draw(chance)
         position = (self.digits[0], self.digits[-1])[side]
         value = list(delivery.headers[self.header][0])

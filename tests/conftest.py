@@ -19,20 +19,20 @@ from tests.support.reaper import Reaper, remove_old_folders
 from tests.support.redis_server import patient_redis
 from tests.support.store_template import copy_store_template
 
-# Where bytecode is not written, every process of the run would compile Pharos and the tests again, for seconds.
+# Without written bytecode, every process of the run would compile Pharos and the tests again, for seconds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 # Collections during import scan objects that all stay; `pytest_collection_finish` enables the collector again.
 gc.disable()
 
-# The time of an example, or of drawing it, means nothing on a busy machine.
+# The time of an example, or of drawing it, is meaningless on a busy machine.
 settings.register_profile("full", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("quick", settings.get_profile("full"), max_examples=30)
 
 
 @pytest.fixture(scope="session")
 async def column_store(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ChdbColumnStore]:
-    """Yield chDB with the schema. A process has one data path: tests use environments and log names of their own."""
+    """Yield chDB with the schema. A process has one data path, so tests use new environments and log names."""
     folder = tmp_path_factory.mktemp("chdb") / "clickhouse"
     copy_store_template(folder)
     store = await open_chdb(folder)
@@ -49,7 +49,7 @@ def patient_clients_of_redis() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Yield the URL of the run's Redis. Tests use accounts and keys of their own."""
+    """Yield the URL of the run's Redis. Tests use new accounts and keys."""
     from tests.support.redis_server import running_redis
 
     with or_skip(running_redis(tmp_path_factory.mktemp("redis"))) as server:
@@ -79,7 +79,7 @@ def clickhouse_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Yield the address of the run's Kafka broker. Tests use topics and groups of their own."""
+    """Yield the address of the run's Kafka broker. Tests use new topics and groups."""
     from tests.support.kafka_broker import running_kafka
 
     with or_skip(running_kafka(tmp_path_factory.mktemp("kafka"))) as server:
@@ -154,7 +154,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    # Ten thousand tests and all imports live until the end: later collections need not look at them.
+    # Ten thousand tests and all imports live until the end: later collections need not scan them.
     gc.collect()
     gc.freeze()
     gc.enable()

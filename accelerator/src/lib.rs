@@ -158,7 +158,7 @@ fn validate_metrics_protobuf(
     measure(body, |bytes| otlp_protobuf::validate_metrics(bytes, limits))
 }
 
-/// Return the number of bodies that were given up because of a defect in this module.
+/// Return the number of bodies that a defect in this module kept it from validating.
 #[pyfunction]
 fn count_panics() -> u64 {
     PANICS.load(Ordering::Relaxed)

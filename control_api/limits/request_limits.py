@@ -105,7 +105,7 @@ class RequestLimiter:
         except QueueFull as error:
             raise TooManyRequests(
                 f"More than {self._limits.max_concurrent} requests run at once, and too many more wait. "
-                "Send the same request again, with fewer at once.",
+                "Send the same request again, with fewer requests at once.",
                 headers={"Retry-After": "1"},
             ) from error
         admission = Admission(key, address_key, digest if owner else None)

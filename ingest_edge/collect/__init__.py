@@ -1,1 +1,1 @@
-"""Web analytics at the edge: turns page views and events of browsers into records that identify nobody."""
+"""Web analytics at the edge: turns page views and events of browsers into records without personal data."""

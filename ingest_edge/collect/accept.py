@@ -138,7 +138,7 @@ class AcceptCollect:
         finally:
             lease.release()
         if invalid:
-            # Only now, because a request that was not stored is sent again.
+            # Count dropped events only now, because a client sends a request that was not stored again.
             self._count_invalid(site, decoded)
         return _accepted(len(events), invalid, origin)
 
@@ -175,7 +175,7 @@ def _log_key(site_id: int) -> bytes:
 
 @lru_cache(16_384)
 def _collect_account(entry: KeyEntry) -> KeyEntry:
-    """Return the entry with a rate limit of its own: a flood of a public tracker ID must not use up the rate of the
+    """Return the entry with a separate rate limit: a flood of a public tracker ID must not use up the rate of the
     account's servers."""
     return replace(entry, account_id=f"{entry.account_id}/collect")
 

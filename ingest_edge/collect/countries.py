@@ -13,7 +13,7 @@ class Countries:
     def __init__(self, path: str | None) -> None:
         self._reader: Any = None
         self.built_at: float | None = None
-        """When the database was built, seconds since 1970; None without one."""
+        """Time when the database was built, in seconds since 1970; None without a database."""
         if path is None:
             return
         import maxminddb
@@ -35,7 +35,7 @@ class Countries:
         return normalize_country(_code_in(record))
 
     def age_days(self) -> float:
-        """Return the days since the database was built; 0 without one."""
+        """Return the days since the database was built; 0 without a database."""
         return 0.0 if self.built_at is None else (time.time() - self.built_at) / 86_400
 
     def close(self) -> None:

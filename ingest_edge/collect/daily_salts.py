@@ -11,7 +11,7 @@ from storage_backends.end_task import end_task
 from storage_backends.salts.interface import LIFETIME_MS, Salts
 
 _AHEAD_MS = 5 * 60_000
-# How often an edge compares its salts with the shared ones: Redis may have lost its data meanwhile.
+# Interval at which an edge compares its salts with the shared ones: Redis may have lost its data meanwhile.
 _COMPARE_MS = 30_000
 _DELETE_SECONDS = 60.0
 
@@ -53,7 +53,7 @@ class DailySalts:
     async def delete_periodically(
         self, clock: Callable[[], int], every: float = _DELETE_SECONDS
     ) -> AsyncIterator[None]:
-        """Delete expired salts every few seconds, also while there is no traffic."""
+        """Delete expired salts every few seconds, even while there is no traffic."""
 
         async def delete_forever() -> None:
             while True:
@@ -85,5 +85,5 @@ class DailySalts:
             await self._salts.delete_expired(now_ms)
         except StorageUnavailable as error:
             if not all(day in salts for day in needed):
-                raise Unavailable("Visitors cannot be told apart now.") from error
+                raise Unavailable("Visitors cannot be distinguished now.") from error
         self._cached = salts

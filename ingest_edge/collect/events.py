@@ -27,7 +27,7 @@ _BACK_MS = 24 * 3_600_000
 _AHEAD_MS = 5 * 60_000
 _MAX_TEXT = 255
 _MAX_URL = 2048
-# Longer than a day is a wrong measurement.
+# A duration over a day is a wrong measurement.
 _MAX_VISIBLE_MS = DAY_MS
 _MAX_MILLIONTHS = 2**62
 _CURRENCY = re.compile(r"[A-Za-z]{3}")
@@ -53,7 +53,8 @@ def collect_events(
     client: Client,
     hashes: VisitorHashes,
 ) -> list[CollectedEvent]:
-    """Convert the events, in their order. A time too far from the time of receipt is replaced by it."""
+    """Convert the events, in their order. A time that is too far from the time of receipt is replaced by the time of
+    receipt."""
     return [_collect(event, received_ms, origins, client, hashes) for event in sent]
 
 

@@ -104,11 +104,12 @@ _SECOND_LEVELS: Final = frozenset({"co", "com", "org", "net", "ac", "or", "ne"})
 
 
 def name_source(utm_source: str, referrer_host: str, origins: tuple[str, ...]) -> str:
-    """Return the source of an event: `utm_source`, else the referring host's name. `origins` are the site's own."""
+    """Return the source of an event: `utm_source`, else the referring host's name. `origins` are those of the site
+    itself."""
     tagged = utm_source.strip()
     if tagged:
         return tagged[:_MAX_LENGTH]
-    # Anybody may send a referrer: longer ones must not fill the cache.
+    # Anybody may send a referrer: long referrers must not fill the cache.
     if not referrer_host or len(referrer_host) > 2 * _MAX_LENGTH:
         return DIRECT
     return _name_host(referrer_host, origins)

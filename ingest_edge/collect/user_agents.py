@@ -38,7 +38,7 @@ class UserAgents:
         from ua_parser.regex import Resolver
 
         patterns = [str(crawler["pattern"]) for crawler in CRAWLER_USER_AGENTS_DATA]
-        # In groups: one alternation of all patterns is four times slower.
+        # Compile the patterns in groups: one alternation of all patterns is four times slower.
         self._bots = [re.compile("|".join(patterns[i : i + 25])) for i in range(0, len(patterns), 25)]
         self._resolve: Callable[[str, Any], Any] = Resolver(load_builtins())
         self._domains = Domain.USER_AGENT | Domain.OS
@@ -46,7 +46,7 @@ class UserAgents:
 
     def parse(self, user_agent: str) -> Client | None:
         """Return the client; None for a bot and for an empty User-Agent."""
-        # Truncated, because anybody may send User-Agents of 30 KB and fill the cache.
+        # Truncate the User-Agent, because anybody may send 30 KB and fill the cache.
         return self._parse_cached(user_agent[:_MAX_LENGTH])
 
     def _parse(self, text: str) -> Client | None:

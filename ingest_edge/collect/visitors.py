@@ -1,9 +1,9 @@
-"""Hash visitors, sessions and measurements under the salt of the day. Nobody can reverse a hash without the salt."""
+"""Hash visitors, sessions and measurements under the salt of the day. A hash cannot be reversed without the salt."""
 
 from collections.abc import Mapping
 from hashlib import blake2b
 
-# How long after midnight (UTC) a visit of the day before may continue.
+# Time after midnight (UTC) during which a visit of the day before may continue.
 BRIDGE_MS = 30 * 60_000
 
 Salts = Mapping[int, bytes]
@@ -13,7 +13,7 @@ Salts = Mapping[int, bytes]
 def hash_visitor(salt: bytes, site_id: int, kind: str, *parts: str) -> int:
     """Return a hash of 64 bits, never 0. `kind` separates visitors, sessions and measurements."""
     digest = blake2b(digest_size=8, key=salt)
-    # With the lengths of the parts, so that different parts never have the same bytes.
+    # Hash the lengths of the parts too, so that different parts never give the same bytes.
     digest.update(f"{site_id}\0{kind}\0{','.join([str(len(part)) for part in parts])}\0".encode())
     digest.update("\0".join(parts).encode("utf-8", "surrogatepass"))
     return int.from_bytes(digest.digest()) or 1

@@ -32,7 +32,7 @@ _EXPECTED: Final = {
 
 
 class _ObservedAt(Struct, gc=False):
-    """The time as text: a parsed time does not distinguish Z from +00:00."""
+    """The time as text, because a parsed time does not distinguish Z from +00:00."""
 
     observed_at: str
 

@@ -11,7 +11,8 @@ from ingest_edge.otlp.validate_records import MAX_GROUPS, MAX_RECORDS
 from pipeline_contracts.errors import PayloadTooLarge
 
 CountRecords = Callable[[bytes], int | None]
-"""Returns the number of records in a body if all are valid and the body needs no repair. None: not sure."""
+"""Returns the number of records in a body if all are valid and the body needs no repair. Returns None if the
+accelerator is not sure."""
 
 _TRACES, _LOGS, _METRICS = "v1/traces", "v1/logs", "v1/metrics"
 

@@ -90,7 +90,8 @@ class AcceptOtlp:
 
     def __post_init__(self) -> None:
         limits = self.intake.limits
-        # A message of two bytes takes 180 in memory, and the parser builds all messages before they can be counted.
+        # A message of two bytes takes 180 bytes in memory, and the parser builds all messages before they can be
+        # counted.
         self._protobuf_limits = replace(
             limits,
             body_bytes=min(limits.body_bytes, limits.protobuf_bytes),
@@ -107,13 +108,13 @@ class AcceptOtlp:
         Raises a `Problem`, which `status_response` converts to a `google.rpc.Status`.
         """
         received_ms = now_ms()
-        # First, because all responses have the request's content type.
+        # Check this first, because all responses have the request's content type.
         is_sent_in_protobuf = _is_protobuf(request)
         request[WANTS_PROTOBUF] = in_protobuf = is_sent_in_protobuf and self.protobuf
         path = request.path.removeprefix(OTLP)
         signal = _SIGNALS.get(path)
         if signal is None:
-            raise NotFound("OTLP is taken at v1/traces, v1/logs and v1/metrics.")
+            raise NotFound("OTLP is accepted at v1/traces, v1/logs and v1/metrics.")
         if request.method != "POST":
             raise MethodNotAllowed("OTLP takes POST only.", headers={hdrs.ALLOW: "POST"})
         intake = self.intake
@@ -143,7 +144,7 @@ class AcceptOtlp:
         return web.Response(body=answer.body, headers=headers, content_type=answer.content_type)
 
     def begins(self) -> Mapping[str, Begin]:
-        """Return the same without waiting, as far as that is possible, by path: see `fast_path`."""
+        """Return by path the functions that begin a request on the fast path (see `fast_path`)."""
         return {path: partial(self._begin, path) for path in _SIGNALS}
 
     def _begin(self, path: str, headers: "CIMultiDictProxy[str]") -> Complete | None:
@@ -182,7 +183,7 @@ class AcceptOtlp:
         return Begun(storing.durable, storing.finish, answer, partial(refuse, in_protobuf=in_protobuf))
 
     def _judge(self, path: str, body: bytes, *, in_protobuf: bool) -> "Verdict | msgspec.DecodeError":
-        """Return the verdict on a body; the error if it can perhaps be repaired. Raises `Problem`."""
+        """Return the verdict on a body, or the error if a repair of the body may be possible. Raises `Problem`."""
         counters = self._protobuf_counters if in_protobuf else self._json_counters
         count = counters.get(path)
         if count is not None and (records := count(body)) is not None:

@@ -15,8 +15,8 @@ from pipeline_contracts.surrogates import replace_lone_surrogates
 # An object of three bytes takes a hundred bytes in memory. Small bodies are not counted.
 _COUNTED_FROM = 2 * 2**20
 _MAX_OBJECTS = 1_000_000
-# A repair decodes the whole body, also the ignored members: the seven million lists that 20 MiB may contain would take
-# half a gigabyte and three seconds.
+# A repair decodes the whole body, including the ignored members: the seven million lists that 20 MiB may contain would
+# take half a gigabyte and three seconds.
 _MAX_VALUES = 2_000_000
 
 
@@ -44,7 +44,7 @@ class Decoder:
         self._type = type_
 
     def decode_sent(self, body: bytes) -> Decoded | msgspec.DecodeError:
-        """Return the request in a body as it was sent, or the error because of which the body must be repaired.
+        """Return the request in a body as it was sent, or the error that makes a repair necessary.
 
         Raises `InvalidInput` for a body that cannot be repaired, `PayloadTooLarge` for too many objects.
         """

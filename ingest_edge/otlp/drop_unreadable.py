@@ -26,15 +26,15 @@ _RECORDS: Final[Mapping[type[msgspec.Struct], str]] = {
     ExponentialHistogramPoint: "data point",
     SummaryPoint: "data point",
 }
-# Types without records in them. Their attributes nest recursively.
+# Types that contain no records. Their attributes nest recursively.
 _WITHOUT_RECORDS: Final = frozenset({*_RECORDS, Resource, Scope})
 
 
 def drop_unreadable(document: Any, type_: type[msgspec.Struct]) -> list[str]:
     """Remove the records that do not fit their type; return the reason for each of them.
 
-    An unreadable resource, scope or metric is removed with its records. If it has none it stays, and so does a value
-    that should be an object or a list: such a body has the wrong shape. Raises `PayloadTooLarge`.
+    An unreadable resource, scope or metric is removed with its records. It stays if it has no records. A value that
+    should be an object or a list stays too: such a body has the wrong shape. Raises `PayloadTooLarge`.
     """
     reasons: list[str] = []
     _filter(document, type_, reasons)

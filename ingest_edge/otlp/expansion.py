@@ -41,7 +41,7 @@ def check_expansion(
 ) -> None:
     """Raise `PayloadTooLarge` if the rows of a body may exceed `limit` bytes.
 
-    `shared_bytes` measures what rows repeat, `child_bytes` what events, links, exemplars and numbers add.
+    `shared_bytes` measures the bytes that rows repeat, `child_bytes` the bytes of events, links, exemplars and numbers.
     """
     size = len(body)
     if records * (ROW_BYTES + coding.shared * size) + coding.own * size <= limit:

@@ -106,7 +106,7 @@ def _resource_bytes(resource_group: _ResourceGroup) -> int:
     size = _escaped_bytes(_encode((resource, resource_group.schemaUrl)))
     for attribute in (resource.attributes if resource is not None else None) or ():
         if attribute.key == "service.name":
-            # This attribute also has a column of its own.
+            # This attribute also has a separate column.
             size += _escaped_bytes(_encode(attribute.value))
     return size
 

@@ -100,7 +100,7 @@ def _shared_bytes(resources: Any, name: str, count_records: Callable[[Any], int]
 
 def _resource_bytes(resource: Any) -> Iterator[int]:
     for attribute in resource.attributes:
-        # The service's name also has a column of its own.
+        # The service's name also has a separate column.
         yield _attribute_bytes(attribute) * (2 if attribute.key == "service.name" else 1)
 
 

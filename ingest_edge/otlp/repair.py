@@ -24,7 +24,7 @@ _MAX_INT64 = 2**63 - 1
 _MIN_INT64 = -(2**63)
 # Digits and sign of a 64-bit integer. int() takes quadratic time for longer ones.
 _MAX_INTEGER_LENGTH = 20
-# The members for integers that are too large for their own member.
+# The members that hold integers too large for their own member.
 _AS_DOUBLE: Final = {"intValue": "doubleValue", "asInt": "asDouble"}
 _END = "endTimeUnixNano"
 _CAPITAL = re.compile("[A-Z]")
@@ -39,7 +39,7 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
-# The only decoder at hand that returns infinity for 1e400 instead of refusing it.
+# This decoder returns infinity for 1e400; the others refuse it.
 _read = json.JSONDecoder(parse_int=_read_integer, parse_constant=_refuse_constant).decode
 
 

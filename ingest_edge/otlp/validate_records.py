@@ -12,15 +12,15 @@ from pipeline_contracts.otlp.metrics import DataPoint, Metric, MetricsRequest, N
 from pipeline_contracts.otlp.traces import Span, TracesRequest
 
 _MAX_REASONS = 5
-# The maximum of one insert. Also the maximum of rejected records: each has its index in the log record's header, and
-# takes time without tokens.
+# The maximum number of records of one insert. Also the maximum of rejected records: each has its index in the log
+# record's header, and takes time but no tokens.
 MAX_RECORDS = 50_000
 # Resources and scopes in protobuf, together. An empty one is two bytes: two million of them would block the edge for
 # seconds.
 MAX_GROUPS = 100_000
 
 NO_RECORDED_VALUE = 1
-"""A flag of DataPointFlags: the point has no value on purpose, because nothing was recorded."""
+"""A flag of DataPointFlags: the point intentionally has no value, because nothing was recorded."""
 
 _NO_TRACE = "0" * 32
 _NO_SPAN = "0" * 16

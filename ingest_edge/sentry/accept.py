@@ -1,6 +1,6 @@
 """Accept envelopes of Sentry's SDKs: from the request to a durable 200.
 
-Keys may be a part of the URL, so no path and no query may reach a log or a response.
+Keys may be a part of the URL, so no path and no query may appear in a log or a response.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from storage_backends.key_directory.interface import KeyEntry
 
 SENTRY = "/api/{project}/envelope"
 PATHS = re.compile(r"/api/[0-9]{1,20}/(envelope|store)/?")
-"""The number is that of the DSN. SDKs insist on digits; the key alone names the environment."""
+"""The number is that of the DSN. SDKs require digits there; the key alone identifies the environment."""
 ALLOW = "POST, OPTIONS"
 
 # Size of an envelope, and number of its commas and so of its values, up to which its conversion takes at most 20 ms.
@@ -40,9 +40,9 @@ _INLINE_BYTES = 256 * 1024
 _INLINE_VALUES = 5_000
 # The SDKs send one in an envelope; each costs a look-up and a row.
 MAX_CHECK_INS = 10
-# Of a body without a key before it. Tunnels send what browsers send.
+# Bytes of a body that has no key in the head. Tunnels forward bodies of this kind from browsers.
 _ANONYMOUS_BYTES = 1024 * 1024
-# As long as a key, because envelopes give the lengths of their items.
+# As long as a key, because envelopes contain the lengths of their items.
 _MASKED_KEY = CredentialKind.INGEST_KEY.encode().ljust(CREDENTIAL_LENGTH, b"*")
 _NO_KEY = "The request names no key. The DSN is https://INGEST_KEY@HOST/1; `pharos key create` prints it for a new key."
 
@@ -66,7 +66,7 @@ class AcceptSentry:
         )
 
     async def accept(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Store everything of an envelope that is kept, and respond once it is durable."""
+        """Store the items of an envelope that Pharos keeps, and respond once they are durable."""
         if request.method == "OPTIONS":
             return preflight_response()
         if request.method != "POST":
@@ -99,7 +99,7 @@ class AcceptSentry:
                 else:
                     await self._read_in_thread(read, key)
             except (InvalidInput, PayloadTooLarge):
-                # What is refused costs the edge as much as what is kept.
+                # Take the tokens: a refused envelope costs the edge as much as a stored one.
                 await self.intake.store_all(key, min(max(1, converted.members), key.limit.burst), ())
                 raise
             lease.take(converted.record_bytes)
@@ -108,9 +108,10 @@ class AcceptSentry:
             lease.release()
 
     async def _read_in_thread(self, read: Callable[[], None], key: KeyEntry) -> None:
-        """Keep the event loop free for the second that the largest envelopes take. Raises what `read` raises, and
-        `Unavailable` if there are too many of them."""
-        # Items are copies of parts of the body. Only who holds a slot has them: what waits has the body, as leased.
+        """Convert a large envelope in a thread, because the largest would block the event loop for a second. Raises
+        what `_read` raises, and `Unavailable` if too many large envelopes wait."""
+        # Items are copies of parts of the body. A request splits its body only while it holds a slot: a waiting request
+        # has only the leased bytes of its body in memory.
         async with self._slots.hold(key.account_id):
             await asyncio.to_thread(read)
 
@@ -139,8 +140,8 @@ class AcceptSentry:
         if missing := len(found) - len(signals):
             converted.dropped["check_in", "no_heartbeat"] += missing
         # Invalid members take tokens too, and so does an envelope of which nothing is kept: they cost the edge as much
-        # as any other. The SDKs send each check-in alone; it takes none, like all signals of heartbeats. Further ones
-        # do: one envelope must not carry more free signals than a ping.
+        # as any other. The SDKs send each check-in in a separate envelope; it takes no tokens, like all signals of
+        # heartbeats. Further check-ins of an envelope do: one envelope must not carry more free signals than a ping.
         tokens = converted.members + max(0, len(check_ins) - 1) or (0 if signals else 1)
         headers = await self.intake.store_all(key, tokens, [*entries, *signals])
         self.intake.metrics.events_accepted += converted.count
@@ -155,6 +156,6 @@ def _make_entry(key: KeyEntry, record: Record, received_ms: int) -> LogEntry:
         meta = encode_meta(BatchMeta(*owner, received_ms, record.count, record.identity))
     else:
         meta = encode_otlp_meta(OtlpMeta(*owner, received_ms, record.count, batch_id=record.identity))
-    # One partition takes all records of an identity, in order: its consumer knows which one came first.
+    # All records of an identity are in one partition, in order: its consumer knows which one came first.
     name = receipt_name(key.environment_id, record.identity)
     return LogEntry(record.topic, name.encode(), meta, record.body)

@@ -1,6 +1,6 @@
 """Accept Sentry's cron URLs: from the request to a durable 200.
 
-The key is a part of the URL, so no path may reach a log or a response. Like pings, check-ins take no tokens of the
+The key is a part of the URL, so no path may appear in a log or a response. Like pings, check-ins take no tokens of the
 account's ingest rate.
 """
 
@@ -69,7 +69,7 @@ class AcceptCron:
         return accepted_response("" if check_in.run_id is None else check_in.run_id.hex, {})
 
     async def _read_body(self, request: web.BaseRequest, key: KeyEntry) -> dict[str, Any]:
-        """Return the members of a body in JSON, which may say the status instead of the query."""
+        """Return the members of a JSON body, which may contain the status if the query does not."""
         if request.method != "POST":
             return {}
         lease = self.intake.budgets.monitors.lease(key.account_id)

@@ -1,4 +1,4 @@
-"""Responses to Sentry's SDKs, which pages of any origin may read."""
+"""Build responses to Sentry's SDKs, which pages of any origin may read."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ CORS: Mapping[str, str] = {
     hdrs.ACCESS_CONTROL_ALLOW_ORIGIN: "*",
     hdrs.ACCESS_CONTROL_EXPOSE_HEADERS: "X-Sentry-Error, X-Sentry-Rate-Limits, Retry-After",
 }
-"""Browsers send from the pages of the site that is watched. The key alone permits it: no cookie is looked at."""
+"""Browsers send from the pages of the monitored site. The key alone authorizes the request: cookies are ignored."""
 _PREFLIGHT: Mapping[str, str] = {
     **CORS,
     hdrs.ACCESS_CONTROL_ALLOW_METHODS: "POST, OPTIONS",
@@ -46,7 +46,7 @@ def problem_response(_request: web.BaseRequest, problem: Problem) -> web.Respons
     elif status == 422:
         status = 400
     if status == 429:
-        # Seconds, categories (none: all), scope, reason: what SDKs read before `Retry-After`.
+        # Seconds, categories (empty for all), scope, reason. SDKs prefer this header to `Retry-After`.
         headers["X-Sentry-Rate-Limits"] = f"{headers.get(hdrs.RETRY_AFTER, '1')}::organization:rate_limited"
     reason = problem.detail.encode("ascii", "replace").decode()
     headers["X-Sentry-Error"] = reason.replace("\r", " ").replace("\n", " ")[:500]

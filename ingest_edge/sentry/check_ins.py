@@ -25,7 +25,7 @@ class CheckIn:
     slug: str
     signal: Signal
     run_id: uuid.UUID | None
-    """None: the SDK has named no run. A start then pairs with the next result, as with ping URLs."""
+    """The ID of the run; None if the SDK has sent none. A start then pairs with the next result, as with ping URLs."""
 
 
 def read_check_in(fields: dict[str, Any]) -> CheckIn:
@@ -36,7 +36,7 @@ def read_check_in(fields: dict[str, Any]) -> CheckIn:
     signal = _SIGNALS.get(as_text(fields.get("status")))
     if signal is None:
         raise InvalidInput("The `status` of a check-in is in_progress, ok or error.")
-    # An ID of zeros stands for the newest run, as no ID does here.
+    # An ID of zeros means the newest run, as a missing ID does here.
     run_id = as_hex(fields.get("check_in_id"), 32)
     return CheckIn(slug, signal, uuid.UUID(hex=run_id) if run_id else None)
 
@@ -44,7 +44,7 @@ def read_check_in(fields: dict[str, Any]) -> CheckIn:
 async def make_signal(intake: Intake, key: KeyEntry, check_in: CheckIn, received_ms: int) -> LogEntry | None:
     """Return the record of the check-in's signal; None if the key's environment has no heartbeat of this name.
 
-    A run has one start and one result, so that a check-in that is sent again changes nothing. Raises `Unavailable`.
+    A run has one start and one result, so a repeated check-in changes nothing. Raises `Unavailable`.
     """
     try:
         number = await find_heartbeat_by_name(intake.directory, key.environment_id, check_in.slug)

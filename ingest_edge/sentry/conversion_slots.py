@@ -7,14 +7,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pipeline_contracts.errors import Unavailable
 
 SLOTS = 2
-"""Conversions at once, in one edge: objects take several times the memory of a body."""
+"""Maximum of concurrent conversions in one edge: objects take several times the memory of a body."""
 WAIT_SECONDS = 5.0
 
 
 class ConversionSlots:
     """A few slots for all accounts, and one at a time for each account.
 
-    An account waits for its own conversions first, and so has one place at most in the queue for the slots.
+    A request waits for the other conversions of its account first, so an account has at most one place in the queue for
+    the slots.
     """
 
     def __init__(self, slots: int = SLOTS, wait_seconds: float = WAIT_SECONDS) -> None:
@@ -35,7 +36,7 @@ class ConversionSlots:
                         await held.enter_async_context(self._slots)
                 except TimeoutError:
                     raise Unavailable(
-                        "The edge converts other large envelopes now. Send the same request again.",
+                        "The edge is converting other large envelopes. Send the same request again.",
                         retry_after=round(self._wait_seconds) or 1,
                     ) from None
                 yield
@@ -46,7 +47,7 @@ class ConversionSlots:
 
 
 class _Turn:
-    """The turn of one account, and how many requests hold it or wait for it."""
+    """The lock of one account, and the number of requests that hold it or wait for it."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()

@@ -1,6 +1,6 @@
-"""Turn an envelope into records of the event log, and count what is not kept.
+"""Convert an envelope to records of the event log, and count the items that are not kept.
 
-Each record has an identity: an event and a transaction that of their ID, other items a digest of their content. The
+Each record has an identity: the ID of an event or a transaction, or a digest of the content of other items. The
 consumers store the first record of an identity, so an envelope that an SDK sends again stores nothing twice.
 """
 
@@ -27,16 +27,17 @@ from pipeline_contracts.errors import InvalidInput, PayloadTooLarge
 ITEM_BYTES = 2 * 2**20
 """Largest item that is kept. Sentry's own limit of an event is 1 MiB."""
 MAX_RECORDS = 10_000
-"""Most events, spans and log records of one envelope, valid or not."""
+"""Maximum number of events, spans and log records of one envelope, valid or not."""
 MAX_VALUES = 500_000
-"""Most values of JSON in the items of one envelope that are decoded, counted by their commas."""
-# Most bytes of all records, for each byte that a body may have.
+"""Maximum number of JSON values that are decoded from the items of one envelope, counted by their commas."""
+# Maximum bytes of all records for each byte that a body may have.
 _GROWTH = 2
 
 DropReason = Literal["not_kept", "invalid", "too_large", "too_many", "no_heartbeat"]
 
 _KEPT = frozenset({"event", "transaction", "span", "log", "check_in"})
-# Items that are known and not kept. Others are counted as `unknown`, so that no sender invents names without end.
+# Known types of items that are not kept. Other types are counted as `unknown`, so that a sender cannot add names
+# without limit.
 _NOT_KEPT = frozenset(
     {
         *("attachment", "client_report", "feedback", "form_data", "metric_buckets", "nel"),
@@ -53,7 +54,7 @@ class Record:
 
     topic: str
     identity: str
-    """Names the content within the environment: a record with the same identity is stored once."""
+    """Identifies the content within the environment: of several records with the same identity, one is stored."""
     count: int
     """Events, spans or log records."""
     body: bytes
@@ -61,7 +62,7 @@ class Record:
 
 @dataclass(slots=True)
 class Converted:
-    """What an envelope becomes."""
+    """The result of the conversion of an envelope."""
 
     event_id: str = ""
     records: list[Record] = field(default_factory=list)
@@ -71,9 +72,9 @@ class Converted:
     record_bytes: int = 0
     """Bytes of all records."""
     members: int = 0
-    """Events, spans and log records that were looked at, valid or not."""
+    """Number of events, spans and log records that were read, valid or not."""
     values: int = 0
-    """Values that were decoded, counted by their commas."""
+    """Number of values that were decoded, counted by their commas."""
 
     def count_members(self, members: int) -> None:
         """Count members before they are converted. Raises `PayloadTooLarge` for too many."""
@@ -98,14 +99,14 @@ class Converted:
 
     @property
     def count(self) -> int:
-        """Events, spans and log records that are kept."""
+        """Return the number of events, spans and log records that are kept."""
         return sum(record.count for record in self.records)
 
 
 def convert_envelope(envelope: Envelope, limits: Limits, result: Converted | None = None) -> Converted:
     """Return the records of an envelope.
 
-    `result` is an empty one, whose `members` tell the cost if this raises.
+    `result` is an empty result to fill. If this raises, its `members` is the cost of the envelope.
 
     Raises `InvalidInput` and `PayloadTooLarge` if nothing can be kept because of a broken or a large item, and
     `PayloadTooLarge` for too many members, too many values or too large records.
@@ -182,7 +183,7 @@ def _refuse_broken(dropped: Mapping[tuple[str, DropReason], int]) -> None:
 
 
 class _Signal:
-    """Spans or log records, and a digest of the items that they are from."""
+    """Spans or log records, and a digest of the items that contained them."""
 
     def __init__(self, topic: str, names: tuple[str, str, str]) -> None:
         self._topic = topic
@@ -203,7 +204,7 @@ class _Signal:
         result: Converted,
         limits: Limits,
     ) -> None:
-        """Add the records of an item, and count its invalid and its large ones."""
+        """Add the records of an item, and count its invalid and too large records."""
         records, invalid = converted
         if invalid:
             result.dropped[item.type, "invalid"] += invalid

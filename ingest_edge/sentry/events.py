@@ -1,4 +1,4 @@
-"""Turn an event into a batch with one telemetry event of the type `exception`, which is grouped into an issue."""
+"""Convert an event to a batch with one telemetry event of the type `exception`, which is grouped into an issue."""
 
 import hashlib
 import re
@@ -30,7 +30,7 @@ _LEVELS = {
     "log": "info",
     "debug": "debug",
 }
-# What people look at first comes first: the last ones are left out of an event that would be too large.
+# In the order of importance to a reader: if an event would be too large, the last parts are left out.
 _PAYLOAD = ("user", "request", "contexts", "extra", "breadcrumbs", "exception", "threads", "sdk", "modules")
 _STACK = 64 * 1024
 _MESSAGE = 8 * 1024
@@ -38,13 +38,13 @@ _FINGERPRINT = 4096
 _FINGERPRINT_PART = 500
 _MAX_TAGS = 100
 _MAX_KEY = 200
-# Room for the names and the quotes of the event besides its texts.
+# Bytes for the names and the quotes of the event besides its texts.
 _EVENT_ROOM = 4096
 _DEFAULT_FINGERPRINT = re.compile(r"\{\{\s*default\s*\}\}")
 
 
 def source_of_event(event: dict[str, Any]) -> Source:
-    """Return the application that an event or a transaction is from."""
+    """Return the application that sent an event or a transaction."""
     tags = dict(as_tags(event.get("tags")))
     sdk = as_dict(event.get("sdk"))
     resource = as_dict(as_dict(as_dict(event.get("contexts")).get("otel")).get("resource"))
@@ -62,21 +62,21 @@ def source_of_event(event: dict[str, Any]) -> Source:
 
 
 def id_of_event(event: dict[str, Any], header: dict[str, Any], payload: bytes) -> str:
-    """Return the ID of an event: its own, that of its envelope, or else one that its content gives."""
+    """Return the ID of an event: the one in the event, else that of its envelope, else one derived from the content."""
     found = as_hex(event.get("event_id"), 32) or as_hex(header.get("event_id"), 32)
     return found or hashlib.sha256(payload).hexdigest()[:32]
 
 
 def user_of_event(event: dict[str, Any]) -> str:
-    """Return what identifies the user, as Sentry chooses it, without addresses of the network."""
+    """Return the identifier of the user, chosen as Sentry does, but never an IP address."""
     user = as_dict(event.get("user"))
     return next((text for name in ("id", "username", "email") if (text := as_text(user.get(name)))), "")
 
 
 def convert_event(event: dict[str, Any], event_id: str, batch_id: str, max_bytes: int) -> bytes:
     """Return the body of the batch, which should have at most `max_bytes`: the stack trace is cut, and parts of the
-    payload that do not fit are left out, and named in the attribute `sentry.left_out`. It has more if the other texts
-    alone do not fit."""
+    payload that do not fit are left out, and named in the attribute `sentry.left_out`. It has more bytes if the other
+    texts alone exceed the limit."""
     platform = as_text(event.get("platform")) or "other"
     source = source_of_event(event)
     exceptions = [each for each in as_list(event.get("exception")) if isinstance(each, dict)]
@@ -107,7 +107,7 @@ def convert_event(event: dict[str, Any], event_id: str, batch_id: str, max_bytes
     }
     room = max_bytes - len(orjson.dumps(converted)) - _EVENT_ROOM
     if room < 0 and (details := converted["details"]):
-        # Characters of several bytes: each one that is cut frees one byte at least.
+        # Characters may have several bytes: each removed character frees at least one byte.
         converted["details"] = _cut_middle(details, max(0, len(details) + room)) or None
     payload, left_out = _payload(event, room)
     if left_out:
@@ -154,10 +154,10 @@ def _attributes(
 
 
 def _fingerprint(event: dict[str, Any], raised: dict[str, Any], exceptions: list[dict[str, Any]]) -> str:
-    """Return what the event is grouped by, if not by its type, message and innermost frame.
+    """Return the fingerprint that groups the event; empty to group by type, message and innermost frame.
 
-    A fingerprint of the sender, in which `{{ default }}` stands for type and innermost function; or the template of a
-    message, whose parameters vary.
+    This is the sender's fingerprint, in which `{{ default }}` is replaced by type and innermost function, or the
+    template of a message whose parameters vary.
     """
     parts = event.get("fingerprint")
     if isinstance(parts, list) and parts:
@@ -166,7 +166,7 @@ def _fingerprint(event: dict[str, Any], raised: dict[str, Any], exceptions: list
             frames = frames_of(raised)
             innermost = as_text(frames[-1].get("function")) if frames else ""
             default = f"{as_text(raised.get('type')) or _template(event)}:{innermost}"
-            # Cut again: a part may name the default 45 times.
+            # Cut again: a part may contain the default 45 times.
             filled = [_DEFAULT_FINGERPRINT.sub(lambda _: default, text)[:_FINGERPRINT_PART] for text in texts]
             return "\n".join(filled)[:_FINGERPRINT]
     return "" if exceptions else _template(event)

@@ -1,4 +1,4 @@
-"""Turn Sentry's logs into OTLP log records."""
+"""Convert Sentry's logs to OTLP log records."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +22,7 @@ Logs = list[tuple[Source, dict[str, Any]]]
 
 
 def convert_logs(container: dict[str, Any], sdk: Mapping[str, Any]) -> tuple[Logs, int]:
-    """Return the records of an item `log`, and the number of invalid ones. `sdk`: of the envelope's header."""
+    """Return the records of an item `log`, and the number of invalid ones. `sdk` is from the envelope's header."""
     items = container.get("items")
     if not isinstance(items, list):
         items = [container]

@@ -1,4 +1,4 @@
-"""Turn transactions and spans into OTLP spans."""
+"""Convert transactions and spans to OTLP spans."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ _MAX_NAME = 200
 _INTERNAL, _SERVER, _CLIENT, _PRODUCER, _CONSUMER = 1, 2, 3, 4, 5
 _OK, _ERROR = 1, 2
 _KINDS = {"server": _SERVER, "client": _CLIENT, "producer": _PRODUCER, "consumer": _CONSUMER}
-# Of Sentry's statuses, those that are the server's fault; the others are the caller's (semantic conventions of HTTP).
+# Sentry's statuses for faults of the server; the others are faults of the caller (semantic conventions of HTTP).
 _SERVER_FAULTS = frozenset(
     {
         "internal_error",
@@ -68,7 +68,7 @@ def convert_transaction(event: dict[str, Any]) -> tuple[Spans, int]:
 
 
 def convert_span(payload: dict[str, Any], sdk: Mapping[str, Any]) -> tuple[Spans, int]:
-    """Return the spans of an item `span`: one span, or a container of several. `sdk`: of the envelope's header."""
+    """Return the spans of an item `span`: one span, or a container of several. `sdk` is from the envelope's header."""
     if isinstance(payload.get("items"), list):
         spans = [_streamed(as_dict(item), sdk) for item in payload["items"]]
     else:
@@ -125,7 +125,7 @@ def _child(child: Any, trace_id: Any) -> dict[str, Any] | None:
     op = as_text(span.get("op"))
     name = as_text(span.get("description"), 4000)
     if op.startswith("http"):
-        # Without the query, which differs from call to call.
+        # Remove the query, which differs from call to call.
         name = name.partition("?")[0]
     if trace_id is not None and not span.get("trace_id"):
         span = {**span, "trace_id": trace_id}
@@ -190,7 +190,7 @@ def _kind_of(op: str) -> int:
 
 
 def _database_attributes(op: str, statement: Any, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the report of queries needs of a database span and the SDK has not sent."""
+    """Return the attributes of a database span that the report of queries needs and that the SDK has not sent."""
     if op != "db" and not op.startswith("db."):
         return {}
     found: dict[str, Any] = {}

@@ -18,8 +18,8 @@ Frame = dict[str, Any]
 
 
 def write_stack_trace(event: dict[str, Any], exceptions: Sequence[dict[str, Any]], platform: str) -> str:
-    """Return the stack trace of an event: that of its exceptions, or else the one that a message was sent with. Empty
-    without frames and exceptions.
+    """Return the stack trace of an event: that of its exceptions, or else that of its message. Empty without frames and
+    exceptions.
 
     Sentry lists the exception that was raised last as the last one, and the innermost frame as the last one.
     """
@@ -37,7 +37,7 @@ def write_stack_trace(event: dict[str, Any], exceptions: Sequence[dict[str, Any]
 
 
 def describe_exception(exception: dict[str, Any]) -> str:
-    """Return `Type: message`, or the one of them that is there."""
+    """Return `Type: message`, or only the type or the message if the other is missing."""
     kind, message = as_text(exception.get("type")), as_text(exception.get("value"), 2 * _TEXT)
     return f"{kind}: {message}" if kind and message else kind or message
 

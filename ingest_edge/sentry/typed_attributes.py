@@ -16,7 +16,7 @@ def read_typed(attributes: Any) -> dict[str, Any]:
 def split_source(
     attributes: Mapping[str, Any], sdk: Mapping[str, Any], platform: str
 ) -> tuple[Source, dict[str, Any]]:
-    """Return the source that attributes name, and the other attributes. `sdk`: of the envelope's header."""
+    """Return the source that the attributes describe, and the other attributes. `sdk` is from the envelope's header."""
     rest = dict(attributes)
 
     def take(name: str) -> str:

@@ -89,7 +89,7 @@ def as_tags(value: Any) -> Iterator[tuple[str, Any]]:
 def as_nanoseconds(value: Any) -> int | None:
     """Return a time, in seconds since 1970 or by RFC 3339, as nanoseconds since 1970; None for any other value.
 
-    Exact to the microsecond, as far as SDKs measure.
+    Exact to the microsecond, which is the resolution of the SDKs.
     """
     if isinstance(value, str):
         try:
@@ -110,8 +110,8 @@ def as_rfc3339(nanoseconds: int) -> str:
 
 
 def as_hex(value: Any, digits: int) -> str:
-    """Return an ID of so many hexadecimal digits in lower case, without the dashes of a UUID; an empty text for any
-    other value, and for zeros."""
+    """Return an ID of the given number of hexadecimal digits in lower case, without the dashes of a UUID; an empty text
+    for any other value, and for zeros."""
     if not isinstance(value, str) or len(value) > 64:
         return ""
     text = value.replace("-", "").lower()
@@ -124,7 +124,7 @@ def as_hex(value: Any, digits: int) -> str:
 
 
 def otlp_attributes(pairs: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return attributes; those without a value, or with one that is nested too deeply, are left out."""
+    """Return attributes, without those that have no value or a value that is nested too deeply."""
     return [
         {"key": key, "value": value}
         for key, given in pairs.items()

@@ -50,7 +50,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="short measurements, about six minutes in all (else about an hour, half of it to fill a column store)",
+        help="short measurements, about six minutes (otherwise about an hour, half of it to fill a column store)",
     )
     parser.add_argument(
         "--only",

@@ -55,7 +55,8 @@ async def running_program(name: str, command: Sequence[str]) -> AsyncIterator[Ch
     """Run a program; stop it at the end. `name` is for errors."""
     process = await asyncio.create_subprocess_exec(
         *command,
-        # Kept open and never written to: its end of file tells the child that the benchmark has ended.
+        # Kept open without writing to it: the child ends when it reads the end of this file, because then the benchmark
+        # has ended.
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         # Ctrl-C goes only to the benchmark, which then stops its processes.

@@ -1,4 +1,4 @@
-"""Page views: the edge's cost per request and per view, the consumer's per view, and ClickHouse's share."""
+"""Page views: the edge's cost per request and per view, the consumer's cost per view, and ClickHouse's share."""
 
 from loadtests.bench.collect_payloads import VIEWS
 from loadtests.bench.consumer import run_consumer, us_a_row

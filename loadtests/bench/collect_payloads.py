@@ -33,7 +33,7 @@ _SYSTEMS = (
 
 
 def user_agents() -> list[str]:
-    """Return 64 different User-Agents, as many as most of a site's visitors have."""
+    """Return 64 different User-Agents, which is the number that most of a site's visitors have."""
     return [
         f"Mozilla/5.0 ({system}) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/{version}.0.0.0 "
         f"{'Mobile ' if 'Android' in system else ''}Safari/537.36"
@@ -63,7 +63,7 @@ def collect_bodies(count: int, views: int, first: int = 0) -> list[bytes]:
 
 
 def collected_records(bodies: Sequence[bytes], received_ms: int, first: int = 0) -> list[bytes]:
-    """Return the records that the edge makes of the bodies, four in a row for each visitor."""
+    """Return the records that the edge makes from the bodies, four consecutive ones for each visitor."""
     decode = msgspec.json.Decoder(SentEvents).decode
     day = received_ms // DAY_MS
     salts = {one: bytes(16) for one in (day - 1, day, day + 1)}

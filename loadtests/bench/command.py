@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def add_json_option(parser: argparse.ArgumentParser, results: Path, what: str) -> None:
-    """Add `--json`. `what` is written; `results`: the file without the option."""
+    """Add `--json`. `what` describes the content; `results` is the file without the option."""
     parser.add_argument(
         "--json",
         metavar="FILE",

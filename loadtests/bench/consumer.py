@@ -72,7 +72,7 @@ async def run_consumer(
     coding: str = "json",
     **more: object,
 ) -> dict[str, Any]:
-    """Run a consumer in a process of its own and return its report. `into`: nothing or clickhouse; `more`: other
+    """Run a consumer in a separate process and return its report. `into`: nothing or clickhouse; `more`: other
     arguments of `consumer_process`."""
     with (
         tempfile.TemporaryDirectory(prefix="pharos-bench-") as folder,

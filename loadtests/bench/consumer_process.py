@@ -114,7 +114,7 @@ async def _fill(log: EventLog, events: int, batch_events: int) -> None:
 
 
 async def _fill_otlp(log: EventLog, topic: str, signal: str, coding: Coding, records: int) -> None:
-    # The record that `AcceptOtlp` makes of a request.
+    # The record that `AcceptOtlp` makes from a request.
     bodies = otlp_bodies(signal, coding, BODIES)
     meta = encode_otlp_meta(
         OtlpMeta("acc_1", "prj_1", _ENVIRONMENT, time.time_ns() // 1_000_000, RECORDS, coding)
@@ -130,7 +130,7 @@ async def _fill_otlp(log: EventLog, topic: str, signal: str, coding: Coding, rec
 
 
 async def _fill_pageviews(log: EventLog, events: int, site: int) -> None:
-    """One page view per request, as in most requests; four in a row for each visitor."""
+    """Append one page view per request, as in most requests, and four consecutive ones for each visitor."""
     received_ms = time.time_ns() // 1_000_000
     meta = encode_collected(CollectMeta(site, received_ms, 1))
     key = b"%d" % site
@@ -141,7 +141,7 @@ async def _fill_pageviews(log: EventLog, events: int, site: int) -> None:
 
 
 async def append_batch(log: EventLog, body: bytes, number: int, events: int) -> None:
-    # The record that `Accept` makes of a request.
+    # The record that `Accept` makes from a request.
     name = batch_id(number)
     meta = BatchMeta(
         "acc_01jz0000000000000000000000",

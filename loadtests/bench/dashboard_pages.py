@@ -1,4 +1,4 @@
-"""The pages of the dashboard whose data grows, each with the calls that it makes at once when it is opened."""
+"""The pages of the dashboard whose data grows, each with the concurrent calls that it makes when it is opened."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class Shown:
     group: str
 
     def range(self, name: str) -> str:
-        """Return the parameters of a range, as the pages send one of these."""
+        """Return the parameters of a time range as the pages send them."""
         return f"since={name}"
 
 

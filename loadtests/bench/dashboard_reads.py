@@ -1,5 +1,5 @@
 """The time for which the dashboard waits for the data of each page, and the CPU time of the server (control plane and
-column store in one process). The store has the telemetry of 30 days and the page views of 90."""
+column store in one process). The store has the telemetry of 30 days and the page views of 90 days."""
 
 import asyncio
 import json
@@ -25,7 +25,8 @@ _VIEWS_OF_EVENTS = 0.2
 
 
 async def measure_dashboard_reads(progress: Progress, length: RunLength) -> list[Figure]:
-    """Measure p50 and p95 of the data of each page, whose calls run at once, and the CPU time of the whole process."""
+    """Measure p50 and p95 of the data of each page, whose calls are concurrent, and the CPU time of the whole
+    process."""
     with tempfile.TemporaryDirectory(prefix="pharos-bench-") as name:
         folder = Path(name)
         async with running_platform(folder):
@@ -91,7 +92,7 @@ async def _measure(
 
 
 async def _open(platform: Platform, paths: Sequence[str]) -> list[str]:
-    """Read all paths at once, as a page does; return the errors."""
+    """Read all paths concurrently, as a page does; return the errors."""
     headers = {"Authorization": f"Bearer {platform.api_token}"}
 
     async def read(path: str) -> str | None:

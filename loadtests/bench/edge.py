@@ -24,13 +24,13 @@ _SINGLE_CONNECTIONS = 64
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """The engines of the edge, and its targets on them. Without addresses: the embedded engines."""
+    """The engines of the edge, and its targets on them. Without addresses, these are the embedded engines."""
 
     label: str = "edge"
     bootstrap: str | None = None
     redis_url: str | None = None
     accelerator: str = "auto"
-    """The setting, or the folder of the module that validates request bodies."""
+    """The value of `PHAROS_ACCELERATOR`, or the folder of the module that validates request bodies."""
     connections: int = 1
     """Connections for full load, as a multiple of those for the embedded edge."""
     batch_target_us: float = 3.0
@@ -42,7 +42,7 @@ class Engines:
     accounts: int = 1
     """Accounts over which the keys are spread."""
     monitors: int = 1
-    """Heartbeats, each with a key of its own."""
+    """Heartbeats, each with a separate key."""
 
 
 EMBEDDED = Engines()
@@ -70,7 +70,7 @@ class Edge:
     port: int
     ingest_keys: Sequence[str]
     monitor_keys: Sequence[str]
-    """Of the heartbeats 1 and on."""
+    """Keys of the heartbeats from number 1 on."""
     tracker_id: str
 
     @property
@@ -84,7 +84,7 @@ class Edge:
 
 @asynccontextmanager
 async def fresh_edge(engines: Engines) -> AsyncIterator[Edge]:
-    """Run an edge in a process of its own."""
+    """Run an edge in a separate process."""
     # A new log for each measurement: nothing consumes its records, and its disk space is freed in between.
     with tempfile.TemporaryDirectory(prefix="pharos-bench-") as folder:
         arguments = {

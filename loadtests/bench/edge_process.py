@@ -119,7 +119,7 @@ def _settings(accelerator: str) -> Settings:
 
 
 def _make_keys(keys: int, accounts: int, monitors: int) -> tuple[list[str], list[str], list[KeyEntry]]:
-    """Return ingest keys, spread over the accounts, and a key for each of the heartbeats 1 and on, with all entries."""
+    """Return ingest keys, spread over the accounts, and a key for each heartbeat from number 1 on, with all entries."""
     ingest = [make_credential(CredentialKind.INGEST_KEY) for _ in range(keys)]
     monitor = [make_credential(CredentialKind.MONITOR_KEY) for _ in range(monitors)]
     entries = [
@@ -182,8 +182,8 @@ async def _serve(
 
 
 def main() -> None:
-    """Serve until SIGTERM. The argument is JSON: folder; bootstrap and redis_url, or null; accelerator; and how many
-    ingest keys, accounts of them, and heartbeats there are."""
+    """Serve until SIGTERM. The argument is JSON: folder; bootstrap and redis_url, or null; accelerator; and the numbers
+    of ingest keys, of their accounts, and of heartbeats."""
     arguments: dict[str, Any] = json.loads(sys.argv[1])
     keep_freed_memory()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -17,7 +17,7 @@ _KEY = "@"
 
 
 def ingest_requests(ingest_key: str, events: int) -> MakeRequest:
-    """Return requests of `events` events, each with IDs of its own."""
+    """Return requests of `events` events, each with unique IDs."""
     bodies = make_bodies(_SINGLE_BODIES if events == 1 else _BODIES, events)
     heads = [_head(ingest_key, len(body), "") for body in bodies]
 
@@ -76,7 +76,7 @@ def _signal_request(monitor_key: str, heartbeat: int, number: int) -> bytes:
 
 
 def spread_heartbeat_requests(monitor_keys: Sequence[str]) -> MakeRequest:
-    """Return signals of the heartbeats 1 and on in turn, each with its own key."""
+    """Return signals of the heartbeats from number 1 on in turn, each with its own key."""
     requests = [_signal_request(key, number, number) for number, key in enumerate(monitor_keys, 1)]
     return lambda number: requests[number % len(requests)]
 

@@ -29,7 +29,7 @@ class Load:
         self.failures: Counter[str] = Counter()
         """Unexpected responses and lost connections, counted by their text."""
         self.all_answered = asyncio.Event()
-        """Set once `limit` requests have a response, whatever its status, or no connection is left."""
+        """Set once `limit` requests have a response with any status, or no connection is left."""
         self._make_request = make_request
         self._expected = b"HTTP/1.1 %d" % expected
         self._number = first

@@ -21,7 +21,7 @@ class Measured:
     latencies: Sequence[float]
     failures: dict[str, int]
     answered: int
-    """Expected responses in all, with those before the measured period and after it."""
+    """Total number of expected responses, including those before and after the measured period."""
 
     @property
     def per_second(self) -> float:
@@ -69,6 +69,6 @@ async def measure_load(
         took = time.perf_counter() - started
         latencies = list(load.latencies)
         load.stop()
-        # Requests in flight are not cut off: the process would count them as failures.
+        # Requests in flight are completed, because the process would count aborted ones as failures.
         await asyncio.sleep(0.3)
         return Measured(requests, took, used, latencies, dict(load.failures), load.answered)

@@ -6,7 +6,7 @@ from typing import Any
 
 from storage_backends.column_store.interface import Lines, QueryResult
 
-# More rows than any record has: the record counts as stored.
+# More rows than any record has, so that the record counts as stored.
 _ALL_ROWS = 2**31
 
 

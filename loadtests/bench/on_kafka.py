@@ -1,4 +1,4 @@
-"""Measurements on Kafka and Redis, which are started for them."""
+"""Measurements on Kafka and Redis, which this module starts."""
 
 import asyncio
 import tempfile

@@ -1,4 +1,4 @@
-"""OTLP and heartbeats: the edge's cost per record for each signal and encoding, the consumer's per record, and
+"""OTLP and heartbeats: the edge's cost per record for each signal and encoding, the consumer's cost per record, and
 ClickHouse's share."""
 
 import asyncio

@@ -1,4 +1,4 @@
-"""`pharos up` as a process of its own on a data folder of its own."""
+"""`pharos up` as a separate process on a new data folder."""
 
 import asyncio
 import json
@@ -85,7 +85,7 @@ async def running_platform(data: Path | None = None) -> AsyncIterator[Platform]:
         except aiohttp.ClientError as error:
             log_text = await asyncio.to_thread(output.read_text)
             raise ChildFailed(
-                f"The platform did not answer as it should: {error}\n{log_text[-4000:]}"
+                f"The platform returned an unexpected response: {error}\n{log_text[-4000:]}"
             ) from error
         finally:
             await stop_process(process)

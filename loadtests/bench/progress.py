@@ -47,7 +47,7 @@ class Progress:
 
 @contextmanager
 def showing_progress(parts: int) -> Iterator[Progress]:
-    """Show progress over so many parts. Nothing is shown if standard error is not a terminal."""
+    """Show progress over this number of parts. Nothing is shown if standard error is not a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with RichProgress(

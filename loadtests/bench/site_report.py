@@ -1,4 +1,4 @@
-"""`python -m loadtests.bench.site_report`: how long a report takes on a site of 10 million page views in 90 days."""
+"""`python -m loadtests.bench.site_report`: the time of a report on a site with 10 million page views in 90 days."""
 
 import argparse
 import asyncio
@@ -80,8 +80,8 @@ async def _rows_read(store: ChdbColumnStore) -> int:
 
 
 async def _child(folder: Path, days: int, name: str, times: int, moving: bool) -> None:
-    """Make reports one after the other in a new process. `moving`: each at another time, so that today's rollup is
-    stale."""
+    """Make reports one after the other in a new process. `moving`: each report is at a later time, so that today's
+    rollup is stale."""
     store = await open_chdb(folder)
     forget_peak(os.getpid())
     reports = []
@@ -175,7 +175,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pharos-bench-") as made:
         folder = Path(made) / "clickhouse"
-        # In a process of its own, so that the measured processes start with nothing in memory.
+        # In a separate process, so that the measured processes start with empty memory.
         command = [sys.executable, "-m", "loadtests.bench.site_report", "--prepare", str(folder)]
         prepared = subprocess.run(
             [*command, str(arguments.views)], stdout=subprocess.PIPE, text=True, check=True

@@ -1,1 +1,2 @@
-"""Curves of the cost of an event against the number of batches, keys, partitions, stored rows, sites and heartbeats."""
+"""Curves of the cost of an event as a function of the number of batches, keys, partitions, stored rows, sites and
+heartbeats."""

@@ -1,4 +1,4 @@
-"""`python -m loadtests.curves`: measure the cost of an event against the size of everything around it."""
+"""`python -m loadtests.curves`: measure the cost of an event as a function of the sizes that may affect it."""
 
 import argparse
 import sys

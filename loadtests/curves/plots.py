@@ -17,7 +17,7 @@ PICTURES: Mapping[str, Sequence[str]] = {
     "curves-stored-rows": ("view-store", "view-report", "view-visits", "view-check"),
     "curves-heartbeats": ("heartbeat-ping", "heartbeat-scan", "heartbeat-due"),
 }
-"""Curves by the name of the picture that has them."""
+"""Curves by the name of their picture."""
 
 _PANEL = (4.6, 3.4)
 _COLUMNS = 2
@@ -28,7 +28,7 @@ _LARGE_RATIO = 20.0
 
 def draw_pictures(results: Results, folder: Path, ending: str = "svg") -> list[Path]:
     """Draw each picture with at least one measured curve; return the files."""
-    # Makes the same points give the same bytes, and keeps text searchable.
+    # The same points then give the same bytes, and text stays searchable.
     matplotlib.rcParams.update({"svg.hashsalt": "pharos", "svg.fonttype": "none", "font.size": 9})
     files = []
     for name, curves in PICTURES.items():
@@ -39,7 +39,7 @@ def draw_pictures(results: Results, folder: Path, ending: str = "svg") -> list[P
 
 
 def _draw(results: Results, curves: Sequence[str], file: Path) -> Path:
-    # Three in a row rather than two and a hole.
+    # Three in one row instead of two and an empty place.
     columns = len(curves) if len(curves) == 3 else min(_COLUMNS, len(curves))
     rows = -(-len(curves) // columns)
     figure = Figure(figsize=(columns * _PANEL[0], rows * _PANEL[1]), facecolor="white", layout="constrained")
@@ -59,7 +59,7 @@ def _draw_curve(axes: Axes, results: Results, name: str) -> None:
     axes.set_xscale("log")
     if lowest > 0 and highest / lowest > _LARGE_RATIO:
         axes.set_yscale("log")
-        # Plain numbers, and more of them than powers of ten.
+        # Label the axis with plain numbers, and with more of them than powers of ten.
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())

@@ -24,7 +24,7 @@ _WARM_REPORTS = 11
 _LOOK_UPS = 4
 _CHECKS = 6
 _RECEIPT_LOOK_UPS = 21
-# Each measurement stores events for sites of its own, because IDs repeat.
+# Each measurement stores events for new sites, because IDs repeat.
 _FIRST_NEW_SITE = 1_000_000
 
 
@@ -106,7 +106,7 @@ async def _measure(
 async def _run(
     progress: Progress, label: str, folder: Path, task: str, steps: int, **arguments: int
 ) -> list[dict[str, Any]]:
-    """Run a task of `stored_rows_process` and return what each of its steps reports."""
+    """Run a task of `stored_rows_process` and return the report of each step."""
     given = {"folder": str(folder), "task": task, **arguments}
     reports = []
     async with running_child("stored_rows_process", given, "loadtests.curves") as child:

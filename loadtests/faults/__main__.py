@@ -1,4 +1,4 @@
-"""`make faults`: run the fault tour on a stack of its own, and print its table."""
+"""`make faults`: run the fault tour on a new stack, and print its table."""
 
 import argparse
 import asyncio

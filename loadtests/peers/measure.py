@@ -21,7 +21,7 @@ _OTLP_TOPICS = {"traces": topics.TRACES, "logs": topics.LOGS, "metrics": topics.
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One kind of request. `goals`: how much of a peer's CPU Pharos may take at most."""
+    """One kind of request. `goals`: the maximum ratio of Pharos' CPU time to the peer's."""
 
     records: int
     topic: str

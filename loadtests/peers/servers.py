@@ -1,4 +1,4 @@
-"""The servers under comparison, each in a process of its own, on the same brokers."""
+"""The servers under comparison, each in a separate process, on the same brokers."""
 
 import asyncio
 import contextlib

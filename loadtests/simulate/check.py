@@ -36,7 +36,7 @@ class Checked:
 
 
 async def check_edge(progress: Progress, length: RunLength, costs: Costs) -> list[Checked]:
-    """Measure each of `LOADS` on an edge of its own, with the accelerator as in the curves."""
+    """Measure each of `LOADS` on a new edge, with the accelerator as in the curves."""
     checked = []
     async with running_engines(progress) as (kafka, redis):
         engines = production(kafka.bootstrap, redis.url)

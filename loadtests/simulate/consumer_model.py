@@ -1,8 +1,8 @@
 """A model of the consumers of one topic and of ClickHouse, in closed form.
 
 Each partition has a worker. It takes a chunk (at most `chunk_rows` rows, or the records of `chunk_seconds`), inserts it
-and commits it, before it takes the next one. A consumer process works on four chunks at once (`consumers.loop`) with
-one core. So a cycle of a partition takes as long as its slowest limit: its own chunk, the four slots, or the core.
+and commits it, before it takes the next one. A consumer process works on four chunks concurrently (`consumers.loop`)
+with one core. So a cycle of a partition takes as long as its slowest limit: its own chunk, the four slots, or the core.
 """
 
 import math

@@ -17,7 +17,7 @@ from loadtests.simulate.costs import EdgeCosts
 _TICK_S = 0.00113
 """The load generator of `loadtests.bench.load` sends at ticks of this length: it sleeps for 1 ms, and then sends."""
 _TIMER_S = 0.001
-"""How long before the end of its linger a batch may be sent, as in `kafka_producer`."""
+"""Time before the end of its linger from which a batch may be sent, as in `kafka_producer`."""
 _CLIENT_S = 50e-6
 """Time from a response to the next request of a connection at full speed."""
 

@@ -131,7 +131,7 @@ def running_stack(
             "PHAROS_VARIABLES_KEY": secrets.token_urlsafe(32),
             # Applications are deployed from folders.
             "PHAROS_REPOSITORY_FOLDERS": "/",
-            # The gateway passes the caller's address on.
+            # The gateway forwards the caller's address.
             "PHAROS_TRUSTED_PROXIES": "127.0.0.1",
             # All load users have tokens of one account.
             "PHAROS_ACCOUNT_REQUEST_RATE": "1000000",

@@ -55,7 +55,7 @@ class Caller:
         self._idle: deque[_Connection] = deque()
 
     async def make(self, call: Call, now: Any, *, keeps: bool) -> None:
-        """Send the request and record its result in it. `now`: the clock. `keeps`: on a kept connection."""
+        """Send the request and record its result in it. `now` is the clock. `keeps`: use a kept connection."""
         call.sent = now()
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):

@@ -20,7 +20,7 @@ class Handler(BaseHTTPRequestHandler):
     """Serves `/`, `/slow?seconds=`, `/stream?seconds=` and `/healthz`; the response to a POST is its own body."""
 
     protocol_version = "HTTP/1.1"
-    # Head and body are written at once.
+    # Head and body are written together.
     wbufsize = -1
 
     def do_GET(self) -> None:
@@ -66,7 +66,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def log_message(self, *_: object) -> None:
-        """No log lines: they would be part of the measured load."""
+        """Write no log lines, because they would be part of the measured load."""
 
 
 class Server(ThreadingHTTPServer):
@@ -78,5 +78,5 @@ class Server(ThreadingHTTPServer):
 
 if __name__ == "__main__":
     if RELEASE["fault"] == "ends":
-        sys.exit("The application ends at its start, as it was asked to.")
+        sys.exit("The application ends at its start, as configured.")
     Server(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()

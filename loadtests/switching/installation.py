@@ -82,7 +82,7 @@ class Installation:
         return Deployment(deployment["id"], deployment["status"], finished_at)
 
     async def log_of(self, deployment: Deployment) -> str:
-        """Return the last line of its log, which has the reason of a failure."""
+        """Return the last line of the deployment's log, which has the reason of a failure."""
         found = await self.call("GET", f"/api/v1/deployments/{deployment.id}/log")
         return str(found["lines"][-1]["text"])
 

@@ -69,13 +69,13 @@ class SteadyLoad:
         self.calls.append(call)
         await self._caller.make(call, time.perf_counter, keeps=keeps)
         if call.failure is not None and call.kind == "stream":
-            # A stream that fails at once must not be repeated without a pause.
+            # A stream that fails immediately must not be repeated without a pause.
             await asyncio.sleep(1 / self._pace.per_second)
 
 
 @asynccontextmanager
 async def steady_load(port: int, host: str, pace: Pace) -> AsyncIterator[SteadyLoad]:
-    """Run load until the block ends; then every request has a response or has failed."""
+    """Run load until the block ends. Every request then has a response or has failed."""
     load = SteadyLoad(port, host, pace)
     sending = asyncio.create_task(load.send())
     streaming = asyncio.create_task(load.stream())

@@ -1,4 +1,4 @@
-"""Runs the operations one after the other, each under load of its own."""
+"""Runs the operations one after the other, each under separate load."""
 
 import time
 from collections.abc import Callable, Sequence

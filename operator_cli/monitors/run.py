@@ -224,10 +224,10 @@ class _Reports:
                 return None, True
         except urllib.error.HTTPError as error:
             with error:
-                return f"the answer was {error.code}", error.code < 500 and error.code != 429
+                return f"the response was {error.code}", error.code < 500 and error.code != 429
         except OSError as error:
             reason = " ".join(str(getattr(error, "reason", error)).split())
-            return f"{self._host} does not answer ({reason})", False
+            return f"{self._host} does not respond ({reason})", False
         except (ValueError, http.client.InvalidURL):
             # Not the error's own message: it may contain the key.
             return "the address or the key has characters that cannot be sent", True

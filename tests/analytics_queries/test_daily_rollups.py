@@ -1,4 +1,4 @@
-"""Daily rollups stay true: the next report includes later events, in whatever order they arrive."""
+"""Daily rollups stay correct: the next report includes later events, in any order of arrival."""
 
 import asyncio
 import random
@@ -59,7 +59,7 @@ async def test_events_after_a_report_are_in_the_next(seed: int, column_store: Ch
     ]
     records = make_records(site.id, ("https://shop.example",), sent)
     cuts = sorted(rng.sample(range(1, len(records)), 3))
-    # The last days' traffic bit by bit: rollups between the parts are soon stale.
+    # The traffic of the last days arrives in parts, so that rollups between the parts become stale.
     cuts += [cut for cut in range(len(records) - 40, len(records), 10) if cut > cuts[-1]]
     begin = 0
     for end in [*cuts, len(records)]:
@@ -98,7 +98,7 @@ async def test_concurrent_refreshes_of_a_day_count_it_once(column_store: ChdbCol
 
 
 class _StoreUntil:
-    """The store, which fails from one command on."""
+    """The store, which fails from a given command on."""
 
     def __init__(self, store: ChdbColumnStore, commands: int) -> None:
         self._store = store
@@ -195,7 +195,7 @@ async def test_superseded_rows_are_removed_after_an_hour(column_store: ChdbColum
 async def test_rows_that_a_report_may_still_read_stay(
     column_store: ChdbColumnStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run was made long ago, and was replaced just now."""
+    """The rollup run is old, and was replaced just now."""
     site, now_ns = _site(21_031, "UTC"), time.time_ns()
     days = days_between(date(2026, 11, 10), date(2026, 11, 12))
     records = make_records(site.id, (), [_view(datetime(2026, 11, 11, 12, n, tzinfo=UTC)) for n in range(2)])
@@ -228,7 +228,7 @@ async def test_only_figures_that_can_be_stored_for_good_are(column_store: ChdbCo
     runs = await refresh_rollups(column_store, 21_032, "UTC", days, _NOW)
     with pytest.raises(StorageUnavailable, match="it was stored"):
         await stored_days(alone, 21_032, Goals(), days, runs)
-    # A statement may run on a replica that does not have the run yet.
+    # A statement may run on a replica that does not have the rollup run yet.
     assert await stored_days(replicas, 21_032, Goals(), days, runs) == {}
     # ClickHouse refuses a value of this length.
     long_goals = Goals(paths=tuple(f"/{number}/{'页' * 500}" for number in range(30)))

@@ -15,7 +15,7 @@ def _site_id() -> int:
     return uuid.uuid4().int % 2**31
 
 
-async def test_the_time_of_the_last_event_is_found_however_old_it_is(column_store: ChdbColumnStore) -> None:
+async def test_time_of_the_last_event_is_found_at_any_age(column_store: ChdbColumnStore) -> None:
     busy, silent, empty = _site_id(), _site_id(), _site_id()
     for days in (0, 3, 40):
         await store_visits(column_store, busy, sent_event(NOW - timedelta(days=days), "192.0.2.1"))

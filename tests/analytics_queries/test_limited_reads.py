@@ -1,4 +1,4 @@
-"""What one read of telemetry may cost: how many queries it runs, for how long together, and how large its answer is."""
+"""Limits of one read of telemetry: the number of queries, their total time, and the size of the result."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ _HOUR = TimeRange(to_nanoseconds(NOW - timedelta(hours=1)), to_nanoseconds(NOW))
 
 
 class _Asked:
-    """Passes queries on, and remembers them."""
+    """Forwards queries, and records them."""
 
     def __init__(self, store: ChdbColumnStore | None = None) -> None:
         self._store = store
@@ -66,11 +66,11 @@ async def _insert(store: ChdbColumnStore, table: str, rows: list[dict[str, Any]]
 
 
 async def test_long_traces_make_no_more_queries(column_store: ChdbColumnStore) -> None:
-    """Traces that began before the first window are listed at their start, and are not read page by page before."""
+    """Traces that began before the first window are listed at their start, without further queries before it."""
     environment, count = uuid.uuid4().hex, 300
     rows = [_span(environment, trace, 1, minutes=50, milliseconds=trace) for trace in range(count)]
     rows += [_span(environment, trace, 2, minutes=5, milliseconds=trace) for trace in range(count)]
-    # One began in between, and one whose root span is not there.
+    # One trace began in between, and one trace has no root span.
     rows += [_span(environment, count, 1, minutes=5), _span(environment, count + 1, 2, minutes=5, seconds=-1)]
     await _insert(column_store, "otel_traces", rows)
     within = TimeRange(to_nanoseconds(NOW - timedelta(hours=1)), to_nanoseconds(NOW))
@@ -80,7 +80,7 @@ async def test_long_traces_make_no_more_queries(column_store: ChdbColumnStore) -
         found = await newest_traces(store, environment, within, TraceFilter(), None, limit)
         assert [int(row["trace_id"], 16) for row in found] == expected[:limit]
         assert len(store.asked) <= 6
-        # Also on the page after it.
+        # The same holds on the next page.
         after = TraceKey(found[-1]["started_ns"], found[-1]["trace_id"])
         following = await newest_traces(store, environment, within, TraceFilter(service="api"), after, 2)
         assert [int(row["trace_id"], 16) for row in following] == expected[limit : limit + 2]
@@ -128,10 +128,10 @@ async def test_a_statement_of_a_request_has_the_time_and_the_memory_of_its_queri
         await command_limited(column_store, rows.format("number"), {"rows": 10})
 
 
-async def test_a_trace_with_much_in_it_has_bare_spans_at_its_end(
+async def test_large_trace_ends_with_spans_without_attributes(
     column_store: ChdbColumnStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keys and names count as values do."""
+    """Keys and names count like values."""
     monkeypatch.setattr(trace_spans, "_LONGEST_TRACE", 30_000)
     environment = uuid.uuid4().hex
     long, longer = "x" * 3000, "y" * 5000

@@ -1,4 +1,4 @@
-"""The rollup of today, computed from the visits that changed, has the same rows as one computed from nothing."""
+"""The rollup of today, updated from the changed visits, has the same rows as a complete computation."""
 
 import random
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from tests.support.site_traffic import make_records, store_records
 
 _ZONES = ("Europe/Oslo", "America/New_York", "Pacific/Auckland", "Asia/Kathmandu", "UTC")
 _NOW = datetime(2026, 11, 20, 14, 30, tzinfo=UTC)
-# Arrays have no order, but those of pages go together.
+# Arrays are unordered, but the arrays of pages belong together.
 _ROWS = """
 SELECT
     * EXCEPT (run, told_at, events, day_events, pages, page_views, page_times, other_pages, actions, vitals),
@@ -31,7 +31,7 @@ ORDER BY visit_id
 
 
 class _WatchedStore:
-    """The store; it counts updates, and can leave out marks, so that runs stay unnamed."""
+    """The store. It counts updates, and can omit marks, so that rollup runs stay uncommitted."""
 
     def __init__(self, store: ChdbColumnStore, *, leaves_out_marks: bool = False) -> None:
         self._store = store
@@ -56,7 +56,7 @@ async def _rows(
 async def _compute_from_nothing(
     store: ChdbColumnStore, site: int, zone: str, day: date, now: datetime
 ) -> list[Mapping[str, Any]]:
-    """Compute the rows by the statement for days that are over."""
+    """Compute the rows with the statement for past days."""
     unnamed: Any = _WatchedStore(store, leaves_out_marks=True)
     rollups = DailyRollups({}, [StaleRollup(day, 0, 1, is_open=False)])
     runs = await refresh_stale_rollups(unnamed, site, zone, rollups, now)
@@ -87,7 +87,7 @@ async def test_updates_equal_a_computation_from_nothing(seed: int, column_store:
     sent = [event for event in random_traffic(rng, zone, _NOW) if event.received_ms > 1_720_000_000_000]
     records = make_records(site, ("https://shop.example",), sent)
     watched: Any = _WatchedStore(column_store)
-    # The clock goes from one receipt to another, over midnights; events arrive late, or ahead of it.
+    # The clock moves from one receipt to the next, over midnights. Events arrive late, or with a future time.
     begin, now, most = 0, datetime.fromtimestamp(0, UTC), 0
     first = max(1, len(records) - 60)
     ends = sorted({*rng.sample(range(first, len(records)), 8), len(records)})
@@ -110,7 +110,7 @@ def _view(at: datetime, second: int, address: str) -> Sent:
 
 
 async def _store_two_parts(store: ChdbColumnStore, site: int, watched: Any) -> None:
-    """Store two visits, roll them up, and store a view of the second and a third."""
+    """Store two visits, compute the rollup, and store a view of the second visit and a third visit."""
     views = [
         _view(_NOW, second, f"203.0.113.{number}") for number, second in ((1, 0), (2, 1), (2, 2), (3, 3))
     ]
@@ -120,7 +120,7 @@ async def _store_two_parts(store: ChdbColumnStore, site: int, watched: Any) -> N
     await store_records(store, f"updates/{site}", records[2:])
 
 
-async def test_a_run_whose_rows_are_gone_is_computed_from_nothing(column_store: ChdbColumnStore) -> None:
+async def test_rollup_run_with_missing_rows_is_computed_completely(column_store: ChdbColumnStore) -> None:
     site, watched = 25_100, _WatchedStore(column_store)
     await _store_two_parts(column_store, site, watched)
     await column_store.command(
@@ -133,7 +133,7 @@ async def test_a_run_whose_rows_are_gone_is_computed_from_nothing(column_store: 
 async def test_rows_without_numbers_of_events_are_computed_again(column_store: ChdbColumnStore) -> None:
     site, watched = 25_101, _WatchedStore(column_store)
     await _store_two_parts(column_store, site, watched)
-    # As a version before the columns has left them.
+    # The rows are as a version without these columns has stored them.
     await column_store.command(
         "ALTER TABLE pharos.open_visit_days UPDATE events = 0, day_events = 0, source = 'wrong' "
         "WHERE site_id = {site:UInt64} SETTINGS mutations_sync = 1",
@@ -158,7 +158,7 @@ async def test_visits_without_new_events_are_copied(column_store: ChdbColumnStor
 
 
 class _FailingStore(_WatchedStore):
-    """Fails at the marks: a run is there, but nobody names it."""
+    """Fails when it stores marks, so a rollup run has rows but no mark."""
 
     async def command(self, sql: str, parameters: Any = None) -> None:
         if "INSERT INTO pharos.told_days" in sql:

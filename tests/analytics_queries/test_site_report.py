@@ -67,7 +67,7 @@ async def test_agrees_with_the_oracle(seed: int, store_without_ttl: ChdbColumnSt
     await store_records(store_without_ttl, f"oracle/{seed}", records, cuts)
     now_ms = round(now.timestamp() * 1000)
     site = Site(site_id, "Shop", zone, frozenset({"shop.example"}), _GOALS)
-    # Refreshed once for all five reports, which then keep both cores busy.
+    # Refresh the rollups once for all five reports, which then keep both cores busy.
     longest = current_period(_DAYS[-1], zone, now)
     await refresh_rollups(
         store_without_ttl, site_id, zone, [*previous_period(longest, zone).days, *longest.days], now
@@ -114,7 +114,7 @@ async def test_a_report_that_fails_ends_only_when_its_other_query_has_ended() ->
         try:
             await asyncio.Event().wait()
         finally:
-            # Like a running query of the engine, which still takes time after its cancellation.
+            # A running query of the engine also takes some time after its cancellation.
             await finish.wait()
             ended.append("blocked")
 

@@ -1,4 +1,4 @@
-"""The spans of a trace are a tree, whatever parents they name."""
+"""The spans of a trace form a tree, with any parent IDs."""
 
 import pytest
 
@@ -12,9 +12,9 @@ from analytics_queries.telemetry.span_tree import span_tree
         ("a- b:a c:b d:a", "a0 b1 c2 d1"),
         # A span may arrive before its parent.
         ("c:b b:a a-", "a0 b1 c2"),
-        # Unknown parents, and a span that is its own.
+        # Unknown parents, and a span that is its own parent.
         ("d:gone e:d c:c", "d0 e1 c0"),
-        # Cycles, and a span below one.
+        # Cycles, and a span below a cycle.
         ("a:b b:a", "a0 b1"),
         ("f:b a:b b:a r-", "r0 f0 a0 b1"),
     ],

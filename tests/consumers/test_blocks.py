@@ -16,7 +16,7 @@ def buffered(offset: int, rows: int) -> RecordRows:
 
 
 def generated(offset: int, *pieces: int) -> RecordRows:
-    """Return a record whose rows are generated in pieces of so many rows."""
+    """Return a record whose rows are generated in pieces of these sizes."""
 
     def generate() -> Iterator[tuple[bytes, int]]:
         for rows in pieces:
@@ -36,7 +36,7 @@ def generated(offset: int, *pieces: int) -> RecordRows:
         ([generated(1, 3, 3, 3)], [[(1, 0, 3)], [(1, 3, 3)], [(1, 6, 3)]]),
         ([generated(1, 1, 1), generated(2, 1, 2)], [[(1, 0, 2), (2, 0, 1)], [(2, 1, 2)]]),
         ([buffered(1, 8), generated(2, 1), buffered(3, 9)], [[(1, 0, 8)], [(2, 0, 1), (3, 0, 9)]]),
-        # A record that fits no block gets a block of its own, so that the store's refusal affects no other record.
+        # A record that fits no block gets a separate block, so that the store's refusal affects no other record.
         ([buffered(1, 1), buffered(2, 11), buffered(3, 1)], [[(1, 0, 1)], [(2, 0, 11)], [(3, 0, 1)]]),
         ([generated(1, 1, 9, 1)], [[(1, 0, 1)], [(1, 1, 9)], [(1, 10, 1)]]),
     ],

@@ -1,4 +1,4 @@
-"""Consumers decode every body that the edge accepts, however deep their call stack is."""
+"""Consumers decode every body that the edge accepts, at any depth of their call stack."""
 
 import sys
 from collections.abc import Callable

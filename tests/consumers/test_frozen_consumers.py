@@ -1,6 +1,5 @@
-"""A consumer that is frozen at any step, for any time, repeats and loses no rows.
-
-The loop is the real one; log and store are models with a clock of their own, so that hours pass at once.
+"""A consumer that is frozen at any step, for any time, repeats and loses no rows. The loop is the real one. Log and
+store are models with simulated clocks, so that hours pass immediately.
 """
 
 import asyncio
@@ -65,7 +64,7 @@ class _Consumer:
         self._reported_loss = False
         self.loop = ConsumerLoop(
             consumer=self,
-            log=None,  # type: ignore[arg-type]  # Nothing is put aside here.
+            log=None,  # type: ignore[arg-type]  # No dead letters in this test.
             store=self,
             clock=StoreClock(self, monotonic=lambda: self.monotonic),
             transform=_Transform(),
@@ -174,7 +173,7 @@ class _Case:
     """The store's time is unknown at the first chunk."""
     seconds: float
     machine_suspended: bool
-    """True if the machine's monotonic clock stands still, too."""
+    """True if the machine's monotonic clock stands still too."""
     taken_over: bool
     rows_expired: bool
 

@@ -72,7 +72,7 @@ class ClaimedBefore(SqliteLogConsumer):
 
 
 class Bench:
-    """A log, a store and a loop, with an environment of their own."""
+    """A log, a store and a loop, with a new environment."""
 
     def __init__(self, log: SqliteEventLog, path: Path, real: ChdbColumnStore) -> None:
         self.log = log

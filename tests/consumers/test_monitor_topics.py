@@ -108,7 +108,7 @@ async def test_signals_are_applied_while_the_column_store_is_unavailable(pipelin
 
 
 async def test_a_repeated_chunk_changes_nothing(pipeline: Pipeline) -> None:
-    """As after a crash before the commit."""
+    """A chunk is repeated after a crash before the commit."""
     (heartbeat,) = await pipeline.monitored.add_heartbeats(1)
     run = uuid.uuid4()
     await pipeline.signal(heartbeat, run, "start", T0)
@@ -125,7 +125,8 @@ async def test_a_repeated_chunk_changes_nothing(pipeline: Pipeline) -> None:
 
 
 async def test_pings_are_paired_into_runs(pipeline: Pipeline) -> None:
-    """With and without run IDs, once however often a chunk is read, with the job's exit status and output."""
+    """Pings with and without run IDs are paired, once for any number of reads of a chunk, with the job's exit status
+    and output."""
     alone, paired, named = await pipeline.monitored.add_heartbeats(3, failures_before_down=2)
     rid = str(uuid.uuid4())
     for at, (heartbeat, ping) in enumerate(
@@ -151,7 +152,7 @@ async def test_pings_are_paired_into_runs(pipeline: Pipeline) -> None:
         (paired, str(uuid.UUID(int=3)), T0 + 2000, T0 + 5000, None, None, "done"),
         (named, rid, T0 + 4000, None, T0 + 7000, 1, "begun"),
     ]
-    # As one chunk, as two, and all of it again.
+    # Read the records as one chunk, as two, and all of them again.
     for begin, end in ((0, 5), (4, 8), (0, 8)):
         await topic.update_state(Chunk("log", begin, end, records[begin:end]), 0)
         if end == 8:
@@ -278,7 +279,8 @@ async def test_an_empty_read_of_an_unavailable_log_does_not_advance_the_clock(pi
 
 
 async def test_a_backlog_raises_no_false_alarm(pipeline: Pipeline) -> None:
-    """The job reports in time, but the pipeline is an hour behind: unknown meanwhile, up after the backlog."""
+    """The job reports in time, but the pipeline is an hour late: the heartbeat is unknown meanwhile, and up after the
+    backlog."""
     good, bad = await pipeline.monitored.add_heartbeats(2)
     states = pipeline.monitored.states
     for heartbeat in (good, bad):
@@ -345,7 +347,8 @@ async def test_a_restart_after_an_outage_of_pharos_raises_no_false_alarm(pipelin
 
 
 async def test_an_outage_of_the_edges_raises_no_false_alarm(pipeline: Pipeline) -> None:
-    """The consumers run, and no edge accepts signals for an hour: nothing is judged meanwhile, and deadlines move."""
+    """The consumers run, but no edge accepts signals for an hour: no deadline is evaluated meanwhile, and deadlines
+    move."""
     (heartbeat,) = await pipeline.monitored.add_heartbeats(1)
     states = pipeline.monitored.states
     topic = HeartbeatsTopic(states)
@@ -377,8 +380,8 @@ async def test_an_outage_of_the_edges_raises_no_false_alarm(pipeline: Pipeline) 
 
 
 async def test_a_signal_that_is_applied_before_the_first_report_of_an_edge(pipeline: Pipeline) -> None:
-    """No edge was there for an hour, and the report that ends this gap lies in the partition of another consumer: the
-    run that began since then must not be alarmed for the one before."""
+    """No edge ran for an hour, and the report that ends this gap is in the partition of another consumer. The run that
+    began since then must not raise an alert for the earlier one."""
     (heartbeat,) = await pipeline.monitored.add_heartbeats(1)
     states, down_at, run = pipeline.monitored.states, T0 + HOUR, uuid.uuid4()
     up_at = down_at + HOUR
@@ -419,7 +422,7 @@ async def test_the_slowest_partition_determines_the_clock(pipeline: Pipeline) ->
 
 
 async def test_only_existing_partitions_determine_the_clock(pipeline: Pipeline) -> None:
-    """A deleted partition must not stop the clock for ever, and a new one may hold unread signals."""
+    """A deleted partition must not stop the clock forever, and a new partition may contain unread signals."""
     (heartbeat,) = await pipeline.monitored.add_heartbeats(1)
     states = pipeline.monitored.states
     await pipeline.signal(heartbeat, uuid.uuid4(), "success", T0)
@@ -458,7 +461,8 @@ async def test_progress_is_kept_while_the_partitions_cannot_be_listed(pipeline: 
 
 
 async def test_a_ping_by_name_creates_its_heartbeat_and_counts(pipeline: Pipeline) -> None:
-    """Also if the chunk is read again, as after a crash between the creation and its ping, or before the commit."""
+    """This holds even if the chunk is read again, as after a crash between the creation and its ping, or before the
+    commit."""
     (known,) = await pipeline.monitored.add_heartbeats(1)
     for at, (name, ping) in enumerate(
         [
@@ -493,7 +497,7 @@ async def test_a_ping_by_name_creates_its_heartbeat_and_counts(pipeline: Pipelin
         assert await pipeline.monitored.rows("SELECT id FROM heartbeats WHERE name = 'renamed'") == []
         (entry,) = await pipeline.monitored.rows("SELECT * FROM heartbeat_log_entries")
         assert (entry["heartbeat_id"], entry["run_id"], entry["text"]) == (made["id"], None, "half")
-    # It moves the clock of no edge.
+    # The ping does not move the clock of any edge.
     assert await pipeline.monitored.states.read_progress(INTAKE_CLOCK) == {}
 
 
@@ -521,7 +525,7 @@ async def test_a_ping_that_is_applied_again_creates_no_second_heartbeat(
                 async with open_sessions(monitored.engine)() as session, session.begin():
                     await remove_heartbeats(session, Heartbeat.name == "clean", datetime.now(UTC))
             else:
-                # Another one with the name gets nothing of what the first one has.
+                # Another heartbeat with the name gets nothing from the first one.
                 await monitored.add_heartbeats(1)
                 await monitored.execute("UPDATE heartbeats SET name = 'backup' WHERE name = 'job 0'")
             raise StorageUnavailable("the coordinator does not answer")
@@ -554,7 +558,7 @@ async def test_a_logged_text_changes_no_state(pipeline: Pipeline) -> None:
         (None, T0, "line 0"),
         (run, T0 + 1, "line 1"),
     ]
-    # What was read up to here counts for the scan.
+    # The progress up to here counts for the scan.
     assert (await pipeline.monitored.states.read_progress(topics.HEARTBEATS))[0] >= T0 + 1
 
 
@@ -582,7 +586,7 @@ def _progress(through_ms: int, partition: int = 0) -> Progress:
 async def test_a_snapshot_with_an_implausible_time_gets_the_time_of_receipt(
     pipeline: Pipeline, column_store: ChdbColumnStore, reported: str
 ) -> None:
-    """Such a snapshot would become a dead letter in ClickHouse, or stay the current one for ever."""
+    """Such a snapshot would become a dead letter in ClickHouse, or stay the current one forever."""
     assert await _observed(pipeline, column_store, reported) == [T0 * 1000]
 
 

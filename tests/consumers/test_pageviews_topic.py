@@ -1,4 +1,4 @@
-"""Page views become rows: each event once, with its visit, also after repeated attempts."""
+"""Page views become rows: each event once, with its visit, even after repeated attempts."""
 
 import itertools
 import uuid
@@ -238,7 +238,7 @@ async def test_an_unreadable_record_becomes_a_dead_letter_and_the_rest_is_stored
 async def test_a_flood_of_visitors_keeps_only_the_newest_in_memory(
     column_store: ChdbColumnStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The visits are the same: what is no longer in memory is looked up, also after a restart."""
+    """The visits are the same: evicted visits are looked up in the store, even after a restart."""
     random = Random(7)
     times = [minute * _MINUTE_MS for minute in range(0, 240, 6) for _ in range(4)]
     visitors = [(_NOON_MS + at_ms, f"203.0.113.{random.randrange(40)}") for at_ms in times]

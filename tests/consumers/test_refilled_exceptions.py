@@ -92,7 +92,7 @@ async def test_a_retried_chunk_completes_the_exceptions(store: ColumnStore, tabl
     assert await messages() == ["kept"]
     for _ in range(2):
         assert await insert(tried_before=True) == ["kept", "lost"]
-    # It ignores other records.
+    # The statement ignores other records.
     await refill_exceptions(store, table, log, 2, 9)
     assert await messages() == ["kept", "lost"]
 
@@ -106,7 +106,7 @@ async def test_views_and_materialized_views_have_the_same_queries(column_store: 
 
 
 async def test_a_span_of_many_exceptions_becomes_no_large_block(column_store: ChdbColumnStore) -> None:
-    """Its texts are copied to each of its exceptions: 4 MB times 20,000 would end the consumers for good."""
+    """Its texts are copied to each of its exceptions: 4 MB times 20,000 would crash the consumers permanently."""
     log, long = secrets.token_hex(8), "u" * 4_000_000
     events = {
         "Events.Timestamp": [AT] * 20_000,

@@ -31,7 +31,7 @@ _ALL: list[Report] = [
     for days in (1, 7, 30, 90, 365)
     for filters in ({}, _MOBILE, _PRODUCTS)
 ]
-# Each period, zone and filter once or twice.
+# Each period, zone and filter occurs once or twice.
 _EACH_PERIOD: list[Report] = [
     ("Asia/Kolkata", 1, {}),
     ("UTC", 7, _MOBILE),
@@ -88,9 +88,8 @@ async def test_a_replayed_topic_gives_identical_reports(
     log_file = tmp_path / "log.sqlite"
     assert await _fill(log_file, days) > 10_000
     first = await _replay(log_file, tmp_path / "first", 50_000, reports)
-    # A chunk covers at most one day, about 1,800 rows here: only a lower limit gives other chunks.
-    # Forks of one server have the same hash seed. With a seed of its own the program starts in a new interpreter, where
-    # sets have another order.
+    # A chunk covers at most one day, about 1,800 rows here: only a lower limit gives other chunks. Forks of one server
+    # have the same hash seed. With another seed the program starts in a new interpreter, where sets have another order.
     seeded = {**os.environ, "PYTHONHASHSEED": "1"}
     again = await _replay(log_file, tmp_path / "again", 1_201, reports, seeded)
     assert len(first) == len(reports)

@@ -1,4 +1,4 @@
-"""OTLP requests with an identity are stored once, also if the consumer is killed between their rows and the receipt."""
+"""OTLP requests with an identity are stored once, even if the consumer is killed between their rows and the receipt."""
 
 import secrets
 
@@ -66,7 +66,7 @@ class _Consumer:
 async def test_repeated_requests_are_stored_once(column_store: ChdbColumnStore) -> None:
     consumer = _Consumer(column_store)
     first, anonymous = consumer.record(0, "a"), consumer.record(1, "")
-    # The same one twice in a chunk, and two requests without an identity.
+    # The same request twice in a chunk, and two requests without an identity.
     assert await consumer.insert(first, anonymous, consumer.record(2, "a"), consumer.record(3, "")) == (1, 0)
     assert await consumer.insert(consumer.record(4, "a"), consumer.record(5, "b")) == (1, 0)
     assert await consumer.stored() == (

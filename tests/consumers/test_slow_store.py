@@ -13,7 +13,7 @@ from storage_backends.column_store.interface import Lines, QueryResult
 
 
 class _SlowStore:
-    """Reads an insert for so many seconds before it compares the deadline with its clock."""
+    """Reads an insert for this many seconds before it compares the deadline with its clock."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -36,8 +36,8 @@ class _SlowStore:
 
     async def insert_chunk(self, clock: StoreClock, tries: int) -> int:
         """Insert as the loop does, with a new plan after each refusal. Return the number of attempts."""
-        lease = InsertLease(self, 0, Position(0, 1), clock)  # type: ignore[arg-type]  # Only commits.
-        store = LeasedStore(self, lease, clock)  # type: ignore[arg-type]  # Only inserts and asks.
+        lease = InsertLease(self, 0, Position(0, 1), clock)  # type: ignore[arg-type]  # A log that only commits.
+        store = LeasedStore(self, lease, clock)  # type: ignore[arg-type]  # A store that only inserts and returns its time.
         for tried in range(1, tries + 1):
             await lease.commit_plan()
             try:

@@ -1,4 +1,4 @@
-"""A record with more rows than a block holds: all of its rows are stored once, whatever fails in between."""
+"""A record with more rows than a block: all of its rows are stored once, despite failures in between."""
 
 import asyncio
 import json
@@ -103,7 +103,7 @@ class Split:
 async def split(
     tmp_path: Path, column_store: ChdbColumnStore, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Split]:
-    """Five rows of a thousand shared bytes are a piece, ten of them a block; twelve fit into memory."""
+    """Five rows of a thousand shared bytes form a piece, ten rows form a block, and twelve rows fit into memory."""
     monkeypatch.setattr(shared_columns, "PIECE_BYTES", 7 * _SHARED)
     monkeypatch.setattr(blocks, "MAX_GENERATED_BYTES", 14 * _SHARED)
     monkeypatch.setattr(topic, "_MAX_BUFFERED_BYTES", 16 * _SHARED)
@@ -141,7 +141,7 @@ async def test_all_rows_are_stored_in_blocks_of_bounded_size(split: Split) -> No
 
 @pytest.mark.parametrize("fault", ["fail_before", "fail_after"])
 async def test_a_fault_at_each_block_loses_and_repeats_no_rows(split: Split, fault: str) -> None:
-    """For a chunk that may have been tried before, and for one that was not."""
+    """The chunk may have been tried before, or not."""
     await split.append(large_request(0, 40), 40)
     await split.consume()
     count = 40

@@ -55,6 +55,6 @@ async def test_a_retried_chunk_completes_the_times_of_its_traces(
     assert await times() == [(kept, 7, 7)]
     for _ in range(2):
         assert await insert(tried_before=True) == complete
-    # It ignores other records.
+    # The statement ignores other records.
     await refill_trace_times(column_store, log, 2, 9)
     assert await times() == complete

@@ -42,7 +42,7 @@ def test_a_visit_continues_over_midnight() -> None:
     visits = Visits()
     evening = place(visits, 7, 0)
     assert place(visits, 70, 60_000, before=7) is evening
-    # Also after the half hour, by the day's own hash.
+    # This works even after the half hour, by the day's own hash.
     assert place(visits, 70, 60_000 + MAX_PAUSE_MS) is evening
 
 
@@ -52,7 +52,7 @@ def test_a_late_event_before_midnight_joins_the_visit_after_midnight() -> None:
     assert place(visits, 7, -60_000) is after
 
 
-def test_a_session_is_one_visit_whatever_the_pauses_for_24_hours() -> None:
+def test_session_is_one_visit_for_24_hours() -> None:
     visits = Visits()
     first = place(visits, 9, 0, is_session=True)
     assert place(visits, 9, MAX_VISIT_MS, is_session=True) is first

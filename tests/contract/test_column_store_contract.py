@@ -1,4 +1,4 @@
-"""What every column store does. Another engine joins by a parameter of the fixture."""
+"""Behaviour of every column store. A new engine is one more parameter of the fixture."""
 
 import asyncio
 import json
@@ -73,7 +73,7 @@ async def _server_with(url: str, defaults: dict[str, int]) -> AsyncIterator[Colu
 
 
 def rows(log: str, count: int, *, offset: int = 0, padding: int = 0) -> bytes:
-    # Received so late that the store does not remove them for their age, whenever this runs.
+    # Far in the future, so that the store never removes the rows for their age.
     line = {"log": log, "log_offset": offset, "type": "log", "received_at": "2099-11-20T21:31:54.123Z"}
     return b"".join(
         json.dumps(
@@ -112,7 +112,7 @@ async def test_equal_rows_under_other_tokens_are_kept(store: ColumnStore) -> Non
         {"max_insert_block_size_bytes": 1000, "input_format_max_block_size_bytes": 1000},
     ],
 )
-async def test_a_large_insert_is_one_block_whatever_the_session_says(
+async def test_large_insert_is_one_block_with_any_session_settings(
     store: ColumnStore, with_defaults: WithDefaults, defaults: dict[str, int]
 ) -> None:
     log = uuid.uuid4().hex
@@ -144,20 +144,20 @@ async def test_an_insert_after_its_deadline_is_refused(store: ColumnStore) -> No
     log = uuid.uuid4().hex
     now_ms = await store_time_ms(store)
     assert abs(now_ms - time.time_ns() // 10**6) < 60_000
-    # Never the rows' fault: they would be put aside for good.
+    # This must not be reported as a fault of the rows, because the consumer would store them as dead letters.
     with pytest.raises(InsertTooLate):
         await store.insert(TABLE, rows(log, 5), 5, log, now_ms // 1000)
     assert await count(store, log) == 0
-    # The token is as before; one insert's deadline is not the next one's.
+    # The token is unchanged, and the deadline of one insert does not apply to the next one.
     for before in (now_ms // 1000 + 600, now_ms // 1000 + 900, 0):
         await store.insert(TABLE, rows(log, 5), 5, log, before)
         assert await count(store, log) == 5
 
 
-async def test_an_insert_whose_rows_come_after_the_deadline_is_refused(
+async def test_insert_whose_rows_arrive_after_the_deadline_is_refused(
     column_store: ChdbColumnStore, tmp_path: Path
 ) -> None:
-    """The statement begins in time, and its sender is frozen in the middle of the rows."""
+    """The statement begins before the deadline, and the sender pauses in the middle of the rows."""
     log = uuid.uuid4().hex
     pipe = tmp_path / "rows.json"
     os.mkfifo(pipe)
@@ -200,7 +200,7 @@ async def test_a_wrong_query_is_refused(store: ColumnStore) -> None:
 
 
 async def test_a_missing_table_is_not_the_fault_of_the_query(store: ColumnStore) -> None:
-    """The store was emptied, or restored from a backup of an earlier version."""
+    """A table is missing if the store was emptied, or restored from a backup of an earlier version."""
     for sql in (
         "SELECT 1 FROM pharos.nowhere",
         "SELECT 1 FROM nowhere.traces",
@@ -230,11 +230,12 @@ async def test_the_schema_is_applied_once(store: ColumnStore) -> None:
 async def test_exceptions_of_more_than_a_hundred_days_are_copied_to_their_own_table(
     store: ColumnStore,
 ) -> None:
-    """`pharos migrate` copies those that came before it, from telemetry that may be kept for years."""
+    """`pharos migrate` copies the exceptions that were stored before the table existed. Telemetry may be retained for
+    years."""
     await store.command(
         "INSERT INTO pharos.telemetry_events "
         "(environment_id, timestamp, received_at, type, title, log, log_offset, attributes) "
-        # Of the future, because telemetry of the past expires here.
+        # In the future, because past telemetry would expire here.
         "SELECT 'env_kept', now64(3) + toIntervalDay(number), now64(3) + toIntervalDay(number), 'exception', "
         "'boom', 'kept', number, '{}' FROM numbers(150) SETTINGS max_partitions_per_insert_block = 0, "
         "parallel_view_processing = 0, materialized_views_ignore_errors = 1"
@@ -248,7 +249,7 @@ async def test_exceptions_of_more_than_a_hundred_days_are_copied_to_their_own_ta
 
 
 async def test_reports_read_both_tables_of_daily_rollups_as_one(store: ColumnStore) -> None:
-    # Reports join them with UNION ALL and SELECT *, which goes by position.
+    # Reports join the tables with UNION ALL and SELECT *, which matches columns by position.
     sql = (
         "SELECT table, groupArray((name, type)) FROM (SELECT table, name, type FROM system.columns "
         "WHERE database = 'pharos' AND table IN ('visit_days', 'open_visit_days') ORDER BY table, position) "
@@ -261,14 +262,14 @@ async def test_reports_read_both_tables_of_daily_rollups_as_one(store: ColumnSto
 async def test_every_table_that_the_consumers_fill_has_deadlines_and_a_window_of_tokens(
     store: ColumnStore,
 ) -> None:
-    # The others are told from these, and a run that was told twice is read once.
+    # The other tables are rollups of these. A rollup that was computed twice is read once.
     sql = (
         "SELECT name FROM system.tables WHERE database = 'pharos' "
         "AND engine NOT IN ('View', 'MaterializedView') "
         "AND name NOT IN ('applied_schema', 'visit_days', 'open_visit_days', 'visit_day_lists', 'told_days', "
         "'visit_day_figures', 'visit_day_events') "
         "AND (create_table_query NOT LIKE '%non_replicated_deduplication_window = 10000%' "
-        # The target of a view takes what the table of the view has let through.
+        # The target of a view receives only rows that the table of the view has accepted.
         "OR name NOT IN ('otel_traces_trace_id_ts', 'exceptions') "
         "AND create_table_query NOT LIKE '%CONSTRAINT inserted_in_time CHECK%nowInBlock()%')"
     )

@@ -64,7 +64,7 @@ async def test_concurrent_appends_keep_their_order(logged: LogUnderTest) -> None
 
 
 async def test_appends_in_every_iteration_of_the_event_loop_are_stored(logged: LogUnderTest) -> None:
-    # Each append follows immediately, whatever the log does meanwhile.
+    # Each append follows immediately, in every state of the log.
     waiting = []
     for n in range(3000):
         waiting.append(logged.log.append(logged.topic, b"k", b"", b"%d" % n))
@@ -168,7 +168,7 @@ async def test_the_backlog_counts_records_that_are_not_committed(logged: LogUnde
 
 
 async def test_the_end_is_the_offset_after_the_last_record(logged: LogUnderTest) -> None:
-    """Whatever the consumer's position, and whatever it has read."""
+    """The end does not depend on the consumer's position or reads."""
     await wait_claimed(logged.consumer)
     ends = [await logged.consumer.end(0)]
     for _ in range(3):

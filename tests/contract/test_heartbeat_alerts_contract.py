@@ -27,7 +27,7 @@ async def _play(monitored: Monitored, heartbeat: int, steps: list[Step]) -> None
                 await monitored.states.keep_clock(SCAN_CLOCK, at_ms)
             case (signal, at_ms):
                 await monitored.states.change(*taking((heartbeat, f"run {at_ms}", signal, at_ms)), None)
-        # The worker of incidents looks at the database only if it has changed.
+        # The worker of incidents reads the database only after a change.
         assert await _events(monitored) == before or monitored.changes.is_due()
 
 
@@ -108,14 +108,14 @@ async def test_an_event_names_its_environment_and_the_cause(monitored: Monitored
     assert [row["at_ms"] for row in rows] == [T0, DOWN]
 
 
-# The begin and the end of a gap: the scan ran until 4 s before the begin that counts.
+# The begin and the end of a gap. The scan ran until 4 s before the begin.
 FROM, TO = T0 + 50 * MINUTE, T0 + 2 * HOUR
 GAP = TO - (FROM - 4000)
 BLIND = [("alive", FROM), ("alive", TO)]
 UNKNOWN_UNTIL = TO + 5 * MINUTE
 MOVED_DUE = max(LATE + GAP, UNKNOWN_UNTIL)
 GAPS: dict[str, tuple[dict[str, Any], list[Step], str, list[Step], str]] = {
-    # Settings, steps, the state after them, further steps, and the state in the end.
+    # Settings, steps, the state after them, further steps, and the final state.
     "shorter than a minute": (
         {},
         [("success", T0), ("alive", LATE - 30_000), ("alive", LATE + 30_000), ("scan", LATE)],
@@ -226,13 +226,13 @@ async def test_deadlines_move_past_gaps(monitored: Monitored) -> None:
         assert (await monitored.state_of(heartbeat))["state"] == state, case
         await _play(monitored, heartbeat, later)
         assert (await monitored.state_of(heartbeat))["state"] == end, case
-        # The next case has clocks of its own, and no other heartbeats.
+        # The next case has new clocks and no other heartbeats.
         for table in ("monitor_progress", "heartbeat_runs", "heartbeat_states"):
             await monitored.execute(f"DELETE FROM {table}")
 
 
 async def test_an_outage_of_pharos_is_one_message(monitored: Monitored) -> None:
-    """The scan and the intake stand still at once; a heartbeat that was late is not notified again."""
+    """The scan and the intake stop at the same time. A heartbeat that was already late causes no second message."""
     late, down, other = await monitored.add_heartbeats(3, grace_seconds=1800)
     signals = [
         (late, "a", "success", T0 - 15 * MINUTE),

@@ -25,7 +25,8 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @pytest.fixture(params=["in-process", "redis", "redis, not followed"])
 async def directory(request: pytest.FixtureRequest, redis_server: RedisServer) -> AsyncIterator[KeyDirectory]:
-    """Without following changes: as in the control plane, and in an edge before its connection for changes."""
+    """Does not follow changes, like a directory in the control plane, or in an edge that has not connected for changes
+    yet."""
     if request.param == "in-process":
         yield InProcessKeyDirectory()
         return

@@ -1,4 +1,4 @@
-"""Monitors' present states, on SQLite and on Postgres."""
+"""The present states of monitors, on SQLite and on Postgres."""
 
 import asyncio
 import itertools
@@ -32,7 +32,7 @@ WHERE datname = current_database() AND wait_event_type = 'Lock'
 
 
 def taking(*signals: tuple[int, str, Any, int]) -> tuple[dict[int, set[str]], Change]:
-    """What is wanted for these signals (heartbeat, run, signal, time), and the change that applies them."""
+    """Return the state to read for these signals (heartbeat, run, signal, time), and the change that applies them."""
     wanted: dict[int, set[str]] = {}
     for heartbeat, run_id, _, _ in signals:
         wanted.setdefault(heartbeat, set()).add(run_id)
@@ -83,8 +83,9 @@ async def test_signals_become_a_run_and_a_state(monitored: Monitored) -> None:
     }
 
 
-async def test_every_order_in_transactions_of_their_own(monitored: Monitored) -> None:
-    """Two overlapping runs, each signal in its own transaction and again in another: one state, two durations."""
+async def test_signals_in_any_order_give_the_same_state(monitored: Monitored) -> None:
+    """The signals of two overlapping runs arrive in any order, each in its own transaction and then again. The result
+    is always one state and two durations."""
     signals: list[tuple[str, Any, int]] = [
         ("a", "start", T0),
         ("b", "start", T0 + 10),
@@ -121,7 +122,7 @@ async def test_ten_thousand_signals_at_once(monitored: Monitored) -> None:
     assert row["runs"] == 10_000
 
 
-async def test_what_fails_changes_nothing(monitored: Monitored) -> None:
+async def test_failed_change_is_rolled_back(monitored: Monitored) -> None:
     (heartbeat,) = await monitored.add_heartbeats(1)
 
     def change(watched: Mapping[int, Watched]) -> list[Watched]:
@@ -131,19 +132,20 @@ async def test_what_fails_changes_nothing(monitored: Monitored) -> None:
         await monitored.states.change({heartbeat: ["a"]}, change, Progress(TOPIC, 0, T0))
     assert (await monitored.state_of(heartbeat))["version"] == 0
     assert await monitored.states.read_progress(TOPIC) == {}
-    # And the next one goes through.
+    # The next change succeeds.
     await monitored.states.change(*taking((heartbeat, "a", "start", T0)), Progress(TOPIC, 0, T0))
     assert (await monitored.state_of(heartbeat))["state"] == "running"
 
 
-async def test_a_heartbeat_that_there_is_not(monitored: Monitored) -> None:
+async def test_signals_of_an_unknown_heartbeat_are_ignored(monitored: Monitored) -> None:
     await monitored.states.change(*taking((999, "a", "start", T0)), Progress(TOPIC, 0, T0))
     assert await monitored.rows("SELECT * FROM heartbeat_runs") == []
     assert await monitored.states.read_progress(TOPIC) == {0: T0}
 
 
-async def test_what_is_due(monitored: Monitored) -> None:
-    """In the order of the deadlines, so many at once, until none is left; open runs come along."""
+async def test_due_heartbeats_are_read_by_deadline(monitored: Monitored) -> None:
+    """Due heartbeats are returned in the order of their deadlines, in limited numbers, until none is left, with their
+    open runs."""
     heartbeats = await monitored.add_heartbeats(5)
     batch: list[tuple[int, str, Any, int]] = [(h, "a", "success", T0 + n) for n, h in enumerate(heartbeats)]
     batch[0] = (heartbeats[0], "a", "start", T0)
@@ -158,7 +160,7 @@ async def test_what_is_due(monitored: Monitored) -> None:
     assert (run["heartbeat_id"], run["timed_out_ms"]) == (heartbeats[0], T0 + 30 * MINUTE)
 
 
-async def test_two_scans_change_each_once(monitored: Monitored, database_url: str) -> None:
+async def test_concurrent_scans_change_each_heartbeat_once(monitored: Monitored, database_url: str) -> None:
     heartbeats = await monitored.add_heartbeats(200)
     await monitored.states.change(*taking(*[(h, "a", "success", T0) for h in heartbeats]), None)
     clock = T0 + HOUR
@@ -176,8 +178,9 @@ async def test_two_scans_change_each_once(monitored: Monitored, database_url: st
     assert [tuple(row.values()) for row in await monitored.rows(sql)] == [("late", 2)]
 
 
-async def test_unknown(monitored: Monitored) -> None:
-    """Between the pipeline's clock and the wall's; not what is down, and once."""
+async def test_heartbeat_becomes_unknown_while_the_pipeline_is_late(monitored: Monitored) -> None:
+    """A heartbeat becomes unknown once its deadline is between the pipeline's clock and the wall clock, unless it is
+    down. The change happens once."""
     heartbeats = await monitored.add_heartbeats(3)
     signals: list[tuple[int, str, Any, int]] = [
         (heartbeats[0], "a", "success", T0),
@@ -190,13 +193,13 @@ async def test_unknown(monitored: Monitored) -> None:
     states = [await monitored.state_of(heartbeat) for heartbeat in heartbeats]
     assert [state["state"] for state in states] == ["unknown", "up", "down"]
     assert states[0]["since_ms"] == T0 + HOUR + 5
-    # A signal that was on its way ends it, and so does the clock once it has come so far.
+    # A delayed signal ends the state, and so does the pipeline's clock once it has passed the deadline.
     await monitored.states.change(*taking((heartbeats[0], "b", "success", T0 + HOUR - 2)), None)
     assert (await monitored.state_of(heartbeats[0]))["state"] == "up"
 
 
-async def test_progress(monitored: Monitored) -> None:
-    """The slowest partition counts; none goes back."""
+async def test_progress_is_that_of_the_slowest_partition(monitored: Monitored) -> None:
+    """The progress is that of the slowest partition, and no partition goes back."""
     states = monitored.states
     assert await states.read_progress(TOPIC) == {}
     for partition, through in ((0, T0 + 50), (1, T0 + 10), (1, T0 + 5), (0, T0 + 60)):
@@ -223,14 +226,14 @@ def _seen(monitored: Monitored, queue: int, number: int, observed: int, **change
     return SeenQueue(**{**values, **changes})
 
 
-async def test_the_snapshot_observed_last_stands(monitored: Monitored) -> None:
+async def test_newest_snapshot_is_stored(monitored: Monitored) -> None:
     queue = await monitored.add_queue()
     for number, observed in ((1, 100), (3, 300), (2, 200), (3, 300), (4, 300)):
         await monitored.states.apply_queues(
             [_seen(monitored, queue, number, observed)], [], Progress("q", 0, T0)
         )
     (row,) = await monitored.rows("SELECT * FROM queue_states")
-    # Of two of the same moment the greater ID.
+    # Of two snapshots with the same time, the greater ID is stored.
     assert (row["pending"], row["observed_us"], row["delayed"], row["reserved"]) == (4, 300, None, 1)
 
 
@@ -255,8 +258,8 @@ async def test_workers_by_sequence(monitored: Monitored) -> None:
     assert (row["sequence"], row["status"], row["job_id"], row["received_ms"]) == (3, "busy", job, 30)
 
 
-async def test_queues_that_there_are_not(monitored: Monitored) -> None:
-    """Nor those of another environment than the key's."""
+async def test_snapshots_of_unknown_queues_are_ignored(monitored: Monitored) -> None:
+    """Queues of another environment than the key's are treated as missing."""
     queue = await monitored.add_queue()
     worker = SeenWorker(queue, "env_other", str(uuid.uuid4()), 1, "idle", None, T0)
     snapshots = [_seen(monitored, 999, 1, 1), _seen(monitored, queue, 1, 1, environment_id="env_other")]
@@ -266,7 +269,7 @@ async def test_queues_that_there_are_not(monitored: Monitored) -> None:
     assert await monitored.states.read_progress("q") == {0: T0}
 
 
-async def test_old_runs_are_pruned_open_ones_stay(monitored: Monitored) -> None:
+async def test_old_runs_are_pruned_except_open_ones(monitored: Monitored) -> None:
     (heartbeat,) = await monitored.add_heartbeats(1)
     signals: list[tuple[int, str, Any, int]] = [(heartbeat, f"r{n}", "success", T0 + n) for n in range(10)]
     await monitored.states.change(*taking(*signals, (heartbeat, "open", "start", T0)), None)
@@ -277,7 +280,8 @@ async def test_old_runs_are_pruned_open_ones_stay(monitored: Monitored) -> None:
 
 
 async def test_pruned_failures_stay_counted(monitored: Monitored) -> None:
-    """Those in the row; and the newest success stays, from which they are counted."""
+    """The row keeps the count of pruned failures. The newest success, from which failures are counted, is not
+    pruned."""
     states = monitored.states
     (heartbeat,) = await monitored.add_heartbeats(1, failures_before_down=3)
     before: list[tuple[int, str, Any, int]] = [
@@ -289,7 +293,7 @@ async def test_pruned_failures_stay_counted(monitored: Monitored) -> None:
     assert await states.prune_runs(T0 + HOUR, 2) == 2
     assert await states.prune_runs(T0 + HOUR, 100) == 2
     assert [row["run_id"] for row in await monitored.rows("SELECT run_id FROM heartbeat_runs")] == ["s"]
-    # A success that is taken back makes the counts be made anew.
+    # The counts are computed again after a success is withdrawn.
     await states.change(*taking((heartbeat, "g", "success", T0 + 20)), None)
     assert (await monitored.state_of(heartbeat))["state"] == "up"
     await states.change(*taking((heartbeat, "g", "failure", T0 + 21)), None)
@@ -302,7 +306,7 @@ async def test_scans_that_prune_at_once_keep_each_failure_once(monitored: Monito
     await monitored.states.change(*taking((heartbeat, "f", "failure", T0)), None)
     async with monitored.engine.connect() as other, asyncio.TaskGroup() as scans:
         if is_postgres := other.dialect.name == "postgresql":
-            # Both have found the run before one of them may go on.
+            # Both scans have found the run before one of them may continue.
             await other.execute(text("SELECT FROM heartbeat_states FOR UPDATE"))
         pruning = [scans.create_task(monitored.states.prune_runs(T0 + HOUR, 9)) for _ in range(2)]
         while is_postgres and (await monitored.rows(_WAITING))[0]["waiting"] < len(pruning):
@@ -315,7 +319,7 @@ async def test_scans_that_prune_at_once_keep_each_failure_once(monitored: Monito
 async def test_a_queue_has_a_limited_number_of_workers(
     monitored: Monitored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Anybody with its key can report any number of new ones: those that reported last stay."""
+    """A caller with the queue's key can report any number of new workers. The workers that reported last are kept."""
     monkeypatch.setattr(rows, "MAX_WORKERS", 3)
     queue = await monitored.add_queue()
 

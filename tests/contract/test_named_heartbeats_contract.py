@@ -29,7 +29,7 @@ async def test_a_new_name_becomes_a_heartbeat_once(monitored: Monitored) -> None
     monitored.changes.is_due()
     made = await find(monitored, "job 0", "backup")
     assert made["job 0"] == known and await find(monitored, "backup", "job 0") == made
-    # The workers of the control plane learn of it without another poll.
+    # The workers of the control plane are notified, without another poll.
     assert monitored.changes.is_due()
     (row,) = await monitored.rows(f"SELECT * FROM heartbeats WHERE id = {made['backup']}")
     assert (row["name"], row["period_seconds"], row["cron"], row["timezone"]) == (
@@ -50,8 +50,8 @@ async def test_a_new_name_becomes_a_heartbeat_once(monitored: Monitored) -> None
     ]
 
 
-async def test_of_concurrent_consumers_one_creates_it(monitored: Monitored) -> None:
-    """As after a rebalancing, in which two have the same records."""
+async def test_one_of_concurrent_consumers_creates_the_heartbeat(monitored: Monitored) -> None:
+    """After a rebalancing, two consumers may have the same records."""
     names = [f"new {n}" for n in range(5)]
     found = await asyncio.gather(*(find(monitored, *order) for order in (names, names[::-1], names) * 3))
     assert all(each == found[0] for each in found)
@@ -59,7 +59,9 @@ async def test_of_concurrent_consumers_one_creates_it(monitored: Monitored) -> N
     assert (await monitored.rows("SELECT count(*) AS n FROM created_heartbeats"))[0]["n"] == 5
 
 
-async def test_names_without_room_are_left_out(monitored: Monitored, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_names_over_the_limit_are_not_created(
+    monitored: Monitored, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(rows, "CREATED_COLUMNS", (*rows.CREATED_COLUMNS[:-1], 3))
     for module in ("sqlite", "postgres"):
         monkeypatch.setattr(f"storage_backends.monitor_states.{module}.CREATED_COLUMNS", rows.CREATED_COLUMNS)
@@ -72,8 +74,9 @@ async def test_names_without_room_are_left_out(monitored: Monitored, monkeypatch
         assert await monitored.states.find_or_create([unknown]) == {}
 
 
-async def test_a_ping_stands_for_its_first_heartbeat(monitored: Monitored) -> None:
-    """Also for another consumer with the same record, at the same time, after the heartbeat was renamed or removed."""
+async def test_repeated_ping_applies_to_its_first_heartbeat(monitored: Monitored) -> None:
+    """This also holds for another consumer with the same record at the same time, after the heartbeat was renamed or
+    removed."""
 
     async def request(name: str, *pings: str) -> list[int]:
         sent = [NamedHeartbeat(monitored.environment_id, name, T0, ping) for ping in pings]
@@ -82,7 +85,7 @@ async def test_a_ping_stands_for_its_first_heartbeat(monitored: Monitored) -> No
     (made,) = await request("backup", "first", "second")
     await monitored.execute("UPDATE heartbeats SET name = 'nightly' WHERE name = 'backup'")
     assert await asyncio.gather(*(request("backup", ping) for ping in ("first", "second"))) == [[made]] * 2
-    # Of a new ping, the name is new too.
+    # For a new ping, the name is new too.
     (other,) = await request("backup", "third")
     assert other != made and await request("backup", "first") == [made]
     for table in ("created_heartbeats", "heartbeat_states"):
@@ -90,7 +93,7 @@ async def test_a_ping_stands_for_its_first_heartbeat(monitored: Monitored) -> No
     await monitored.execute(f"DELETE FROM heartbeats WHERE id = {other}")
     assert await request("backup", "third") == []
     assert await monitored.rows("SELECT name FROM heartbeats") == [{"name": "nightly"}]
-    # As long as records may come again.
+    # As long as records may be read again.
     now_ms = time.time_ns() // 1_000_000
     assert await monitored.states.prune_creating_pings(now_ms - HOUR, 9) == 0
     assert [await monitored.states.prune_creating_pings(now_ms + HOUR, 2) for _ in range(3)] == [2, 1, 0]
@@ -118,11 +121,11 @@ async def test_the_newest_log_entries_stay(monitored: Monitored, monkeypatch: py
 
     kept = await log(*(entry(monitored, first, n) for n in range(2)), entry(monitored, second, 9, text=None))
     assert kept == [(first, "line 0"), (first, "line 1"), (second, None)]
-    # A chunk that is read again changes nothing, and an older entry than the kept ones is not kept.
+    # A chunk that is read again changes nothing, and an entry older than the stored ones is not stored.
     again = [entry(monitored, first, n) for n in (4, 3, 2, 1, 0)]
     for _ in range(2):
         assert await log(*again) == [(first, f"line {n}") for n in (2, 3, 4)] + [(second, None)]
-    # Nothing of an unknown heartbeat, or of another environment than the key's.
+    # Entries of an unknown heartbeat, or of another environment than the key's, are ignored.
     refused = [entry(monitored, 999, 5), entry(monitored, second, 6, environment_id="env_other")]
     assert len(await log(*refused)) == 4
     assert await monitored.states.prune_log(T0 + 4, 1) == 1

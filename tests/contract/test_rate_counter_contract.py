@@ -58,7 +58,7 @@ async def test_a_bucket_fills_at_its_rate_with_fractions(counter: RateCounter, a
     assert emptied == limit.burst
     granted, end = 0, latest_begin
     while end < latest_begin + 1.0:
-        # Called so often that only a fraction of a token refills each time.
+        # Lease so often that only a fraction of a token refills each time.
         await asyncio.sleep(0.0005)
         more, begin, end = await take_tokens()
         granted += more

@@ -20,7 +20,7 @@ _NOW_MS = _TODAY * DAY_MS + DAY_MS // 2
 
 @pytest.fixture(params=["file", "redis"])
 async def open_salts(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Open]:
-    """Opens the store again and again, as restarts and other edges do."""
+    """Opens the store repeatedly, as restarts and other edges do."""
     opened: list[Salts] = []
     url = None if request.param == "file" else request.getfixturevalue("redis_url")
     if url is not None:

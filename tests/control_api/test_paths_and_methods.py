@@ -17,7 +17,7 @@ _NOTHING = cast(Any, None)
 
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    # Nothing reads from the database: whoever has no token is refused before.
+    # No request reads the database: callers without a token are refused earlier.
     app = build_control_app(
         open_sessions(open_engine("sqlite+aiosqlite://")), _NOTHING, b"receipts", _NOTHING, git_app_secret="s"
     )

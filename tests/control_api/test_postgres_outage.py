@@ -33,10 +33,10 @@ from tests.support.postgres_server import PostgresServer, running_postgres
 from tests.support.serve_control import VARIABLE_KEYS
 
 LIMIT = RateLimit(1, 1)
-# Seconds. While the server is well nothing is given up, however slow the machine is.
+# Seconds. No call times out while the server works, even on a slow machine.
 _LONG = 120.0
 _LIMITS = ("_POOL_SECONDS", "_CONNECT_SECONDS", "_STATEMENT_SECONDS", "_CALL_SECONDS")
-# What is given up after less than this was given up in time: it is far from every limit that the test does not shorten.
+# A call that fails in less than this time has used a shortened limit: all other limits are far longer.
 _IN_TIME = 45.0
 
 
@@ -157,7 +157,7 @@ async def control(
         account = await create_account(session, "A", f"a-{time.time_ns()}", LIMIT, now)
         person = await create_person(session, account, "P", f"{time.time_ns()}@x", "owner", now)
         token = await create_api_token(session, account, person, "t", ["account:read"], now)
-    # No route of these tests asks the column store.
+    # No route of these tests uses the column store.
     app = build_control_app(sessions, cast(ColumnStore, SimpleNamespace()), b"seal", VARIABLE_KEYS)
     yield Control(own_server, app, engine, token, hurry)
     own_server.resume()
@@ -179,7 +179,7 @@ async def _write(session: Session, slug: str) -> None:
 @pytest.mark.parametrize("end", ["kill", "stop"])
 async def test_unavailable_server_is_503_until_it_is_back(control: Control, end: str) -> None:
     check = make_database_check(open_sessions(control.engine))
-    # Several connections, all of which die.
+    # Several connections, all of which break.
     assert [status for status, _ in await asyncio.gather(*(control.ask() for _ in range(8)))] == [200] * 8
     assert await check() is None
     getattr(control.server, end)()
@@ -327,7 +327,7 @@ async def test_missing_table_is_503_and_an_internal_error_is_500(control: Contro
     control.route("/faulty", faulty)
     await control.must_be_unavailable("/missing")
     with pytest.raises(Exception, match="division by zero"):
-        # Starlette answers 500, then raises for the server's log.
+        # Starlette responds 500, then raises for the server's log.
         await control.ask("/faulty")
 
 
@@ -340,7 +340,7 @@ async def test_upgrade_has_no_request_time_limit(control: Control) -> None:
             await control.until(
                 "SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
             )
-        # Longer than a call of a request may take here.
+        # Longer than the limit of a request in this test.
         await asyncio.sleep(2.5)
         assert not upgrading.done()
     await upgrading

@@ -11,7 +11,7 @@ _FOLDER = Path(control_domain.__file__).parent
 
 
 def _texts(path: Path) -> list[str]:
-    """Return all string literals but the docstrings."""
+    """Return all string literals except docstrings."""
     tree = ast.parse(path.read_text())
     docstrings = {
         id(node.body[0].value)

@@ -21,7 +21,7 @@ def test_a_cursor_names_the_id_that_was_shown_last(last_id: int) -> None:
 
 
 def test_a_cursor_altered_in_any_character_is_none() -> None:
-    """The last one too, in which two bits say nothing."""
+    """This includes the last character, in which two bits have no meaning."""
     cursor = CURSORS.write(4711)
     for place in range(len(cursor)):
         for other in set(_ALPHABET + "=+/.~ \n%\0é") - {cursor[place]}:
@@ -49,7 +49,7 @@ def test_a_cursor_serves_one_list_of_one_account_under_one_key() -> None:
         Cursors(KEY, "acc_2", "deployments"),
         Cursors(KEY, "acc_1", "projects"),
         Cursors(b"l" * 32, "acc_1", "deployments"),
-        # What stands in one name does not run over into the other.
+        # The boundary between the two names is part of the key.
         Cursors(KEY, "acc_1\0deployments", ""),
     ):
         assert others.read(cursor) is None
@@ -68,7 +68,7 @@ def test_a_cursor_serves_one_list_of_one_account_under_one_key() -> None:
         ([("cursor", CURSORS.write(9)), ("limit", "2")], Page(2, 9)),
     ],
 )
-def test_the_page_that_is_asked_for(given: list[tuple[str, str]], page: Page | None) -> None:
+def test_page_parameters_are_parsed(given: list[tuple[str, str]], page: Page | None) -> None:
     assert read_page(given, CURSORS) == page
 
 

@@ -28,7 +28,7 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.mark.both_databases
 async def test_every_live_key_is_published_at_a_start(sessions: Sessions) -> None:
-    """Revoked and expired keys are not."""
+    """Revoked and expired keys are not published."""
     async with sessions() as session, session.begin():
         acme = await make_acme(session, NOW)
     objects_environment = acme.environment.public_id
@@ -71,7 +71,7 @@ async def test_every_live_key_is_published_at_a_start(sessions: Sessions) -> Non
 
 @pytest.mark.both_databases
 async def test_a_changed_account_is_published_again(sessions: Sessions) -> None:
-    """Every live key and site of the account, and nothing of another one."""
+    """Every live key and site of the account is published, and none of another account."""
     async with sessions() as session, session.begin():
         acme = await make_acme(session, NOW)
         beta = await create_account(session, "Beta", "beta", RateLimit(1, 1), NOW)
@@ -102,7 +102,7 @@ async def test_a_changed_account_is_published_again(sessions: Sessions) -> None:
 
 
 class RevokingDirectory(InProcessKeyDirectory):
-    """A key is revoked after it was read as a live one, and before it is published."""
+    """A directory in which a key is revoked after it was read as live, and before it is published."""
 
     objects: ObjectAdder
     key_id: int | None = None
@@ -128,7 +128,7 @@ async def test_a_key_that_is_revoked_meanwhile_is_not_published_again(sessions: 
 
 
 class CountingDirectory(InProcessKeyDirectory):
-    """Counts what is published."""
+    """Counts the published entries."""
 
     published = 0
 
@@ -154,7 +154,7 @@ async def test_a_key_that_is_committed_after_one_with_a_higher_id_is_published(s
         assert await directory.find(digest) is not None
         # Each key is published once.
         assert directory.published == published
-    # What is remembered is bounded.
+    # The memory of published keys is bounded.
     async with sessions() as session, session.begin():
         session.add(IngestKey(id=9000, environment_id=environment_id, digest=b"9" * 32, created_at=NOW))
     assert await publish_new_keys(sessions, directory, known, NOW) == {9000}

@@ -1,4 +1,4 @@
-"""Which background workers a control plane runs."""
+"""The background workers of a control plane."""
 
 import asyncio
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ async def test_all_workers_run_and_end(sessions: Sessions, is_alone: bool, names
             # asyncpg connects in tasks without a name.
             assert {name for name in running if not name.startswith("Task-")} == names
         if ending := {task for task in started if not task.done()}:
-            # A connection may still be closing; a worker that nobody stops does not end.
+            # A connection may still be closing. A worker that is not stopped would never end.
             await asyncio.wait(ending, timeout=10)
         assert [task.get_name() for task in started if not task.done()] == []
 

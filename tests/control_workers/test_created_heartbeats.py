@@ -91,7 +91,7 @@ async def _publishing(monitored: Monitored, directory: InProcessKeyDirectory) ->
 async def test_a_full_environment_creates_no_more(
     monitored: Monitored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The edges learn it with the heartbeat that fills it, and again when there is room."""
+    """The edges are informed with the heartbeat that reaches the limit, and again when the number is below it."""
     monkeypatch.setattr(environment_ping_keys, "MAX_CREATED_IN", 2)
     sessions, directory = open_sessions(monitored.engine), InProcessKeyDirectory()
     async with sessions() as session, session.begin():

@@ -16,7 +16,7 @@ NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 
 
-async def test_what_is_old_is_deleted(sessions: Sessions) -> None:
+async def test_old_rows_are_deleted(sessions: Sessions) -> None:
     async with sessions() as session, session.begin():
         account = await create_account(session, "Acme", "acme", RateLimit(1, 1), NOW)
         person = await create_person(session, account, "Olga", "olga@example.com", "owner", NOW)

@@ -19,7 +19,7 @@ _NOW = datetime(2026, 11, 26, 20, 30, tzinfo=UTC)
 
 
 class _OnlyToday:
-    """The store, for a report that has nothing to compute but the rollup of today."""
+    """The store, for a report that computes only the rollup of today."""
 
     def __init__(self, store: ChdbColumnStore) -> None:
         self.query = store.query
@@ -35,7 +35,7 @@ async def test_finished_days_and_their_figures_are_stored(
 ) -> None:
     async with sessions() as session, session.begin():
         acme = await make_acme(session, _NOW)
-    # Of no other test: all share the column store.
+    # A number that no other test uses, because all share the column store.
     site = Site(
         id=630_001,
         public_id="sit_630001",

@@ -45,7 +45,7 @@ class Recorder:
 
     async def collect(self, request: web.Request) -> web.Response:
         body = orjson.loads(await request.read())
-        # Without a wait in between: the last request may be given up while its body is read.
+        # Do this without a wait in between, because the last request may be aborted while its body is read.
         self.headers.append(dict(request.headers))
         self.bodies.append(body)
         self.times.append(datetime.now(UTC))
@@ -63,9 +63,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         await asyncio.sleep(0)
 
     monkeypatch.setattr(live_visits, "monotonic", clock.now)
-    # The machine may stand still for longer than visitors wait.
+    # The machine may pause for longer than visitors wait.
     monkeypatch.setattr(live_visits, "_TIMEOUT_SECONDS", 120.0)
-    # Not the sleep of the whole process: others may sleep in this loop, too.
+    # Replace only this module's sleep, because other tasks may sleep in this loop too.
     monkeypatch.setattr(live_visits, "asyncio", SimpleNamespace(sleep=pass_time))
     return clock
 
@@ -114,7 +114,7 @@ async def test_visitors_post_valid_events(clock: Clock) -> None:
     assert len({event.id for event in events}) == len(events)
     assert {len(of_visitor) for of_visitor in agents.values()} == {1}
     assert len({agent for of_visitor in agents.values() for agent in of_visitor}) > 5
-    # Only the first page view of a visit tells where it comes from.
+    # Only the first page view of a visit has a source.
     told = Counter(event.visitor for event in events if event.referrer_host or event.utm_source)
     assert told and set(told.values()) == {1}
     first = {event.visitor: event for event in reversed(events)}
@@ -130,7 +130,7 @@ async def test_failures_are_logged_once(clock: Clock, caplog: pytest.LogCaptureF
         async with browsing(recorder):
             pass
     messages = [record.getMessage() for record in caplog.records if record.name == "demo.live_visits"]
-    # 1-99, 200-299, and the last one is of those again.
+    # Requests 1-99 and 200-299 fail, and so does the last one.
     assert 2 <= len(messages) <= 3
     assert all("status 503" in message for message in messages)
 

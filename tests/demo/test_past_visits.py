@@ -34,7 +34,7 @@ UNTIL = datetime(2026, 7, 28, 14, 20, tzinfo=UTC)
 OSLO = ZoneInfo("Europe/Oslo")
 SITE = 7
 DAYS = 90
-# To compare whole pasts with each other.
+# To compare complete sets of records.
 FEW_DAYS = 8
 LISTED = {OUTBOUND_LINK, FILE_DOWNLOAD, NOT_FOUND, WEB_VITAL, ENGAGEMENT, "signup", "purchase"}
 

@@ -81,7 +81,7 @@ async def test_links_between_pages_work(client: aiohttp.ClientSession) -> None:
     pages = await all_pages(client)
     assert {path for path, (status, _, _) in pages.items() if status != 200} == {MISSING}
     assert {"/", "/products", "/cart", "/checkout", "/about"} <= set(pages)
-    # Nothing links to it: the button leads there.
+    # No link leads to this page, only the button.
     async with client.get("/thanks") as answer:
         assert answer.status == 200
     outbound = [
@@ -132,7 +132,7 @@ async def test_taken_port_is_replaced_by_a_free_one() -> None:
             assert urlsplit(origin).port not in (None, taken)
             async with aiohttp.ClientSession(origin) as session, session.get("/") as answer:
                 assert answer.status == 200
-    # One that nobody else is given: what the system gave away may be a connection's by now.
+    # Use a port outside of the system's range, because a connection may get a port that the system has returned before.
     port = free_port()
     for _ in range(2):
         async with running_demo_site(TRACKER, TRACKER_ID, port) as origin:

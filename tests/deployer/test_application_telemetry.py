@@ -48,7 +48,7 @@ _EXPORTER = {name for name in _ALL if name.startswith("OTEL_EXPORTER")}
         ({"A": "b"}, set()),
         ({"OTEL_SERVICE_NAME": "mine"}, set()),
         ({"PHAROS_INGEST_KEY": "phr_ing_mine"}, set()),
-        # Telemetry goes elsewhere: the key stays here.
+        # The user's variables send telemetry elsewhere, so the key is not added.
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://other"}, _EXPORTER),
         ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://other"}, _EXPORTER),
         ({"PHAROS_URL": "http://other"}, {"PHAROS_URL", "PHAROS_INGEST_KEY"}),
@@ -117,7 +117,7 @@ async def test_a_key_is_made_once_and_again_after_its_revocation(platform: Platf
     assert published == [row.digest] == [digest_credential(first.key.secret)]
     assert first.key.secret.encode() not in (row.sealed or b"")
 
-    # Another person's environment gets another key, and one that was removed none.
+    # The environment of another account gets another key, and a removed environment gets none.
     other = await telemetry.open(platform.other.environment(_NAME).public_id)
     assert other is not None and other.key.secret != first.key.secret
     assert other.key.account_id != first.key.account_id
@@ -152,7 +152,7 @@ async def test_the_key_is_sealed_again_and_no_second_one_is_made_under_a_wrong_k
     assert await telemetry(_OLD).open(environment.public_id) is None
     [row] = await _rows(platform, environment.id)
     assert f"(ingest key {row.id} of {environment.public_id})" in caplog.text
-    # After a typing error in the setting nothing is left that cannot be opened.
+    # After a typing error in the setting, all stored values can be opened again.
     assert await telemetry(_NEW).open(environment.public_id) == first
     path = f"/v1/environments/{environment.public_id}/ingest-keys/{row.id}"
     assert (await platform.call("DELETE", path)).status == 200
@@ -175,7 +175,7 @@ async def test_the_values_of_a_deployment_are_found(platform: Platform) -> None:
         assert variables is not None
         release.variables_id = variables.id
     assert await telemetry.read_values(environment.public_id, deployment.id) == ["hunter2hunter2"]
-    # Not with the environment of somebody else; then nothing is stored, rather than secrets.
+    # The values of another account's environment are not found. In that case nothing is stored.
     other = platform.other.environment(_NAME).public_id
     for place in ((other, deployment.id), (environment.public_id, 10**6)):
         with pytest.raises(CannotOpen):

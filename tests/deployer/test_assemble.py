@@ -56,7 +56,7 @@ async def test_the_proxy_verifies_listeners_and_has_the_limits_of_the_settings(
         raise _BuiltError
 
     monkeypatch.setattr(assemble, "StreamingProxy", build)
-    # Only the end of a deployer would close a real one.
+    # Only the end of a deployer would close a real proxy.
     listeners, limits = object(), object()
     monkeypatch.setattr(assemble.ListenerOwners, "of_this_machine", lambda: listeners)
     monkeypatch.setattr(assemble.CallerLimits, "from_settings", lambda _settings: limits)

@@ -15,7 +15,7 @@ _MORE_THAN_THERE_ARE = 64
 
 @pytest.fixture
 async def busy_threads() -> AsyncIterator[None]:
-    """All threads of the loop are busy_threads until the test is over."""
+    """All threads of the loop are busy until the test ends."""
     released = threading.Event()
     holding = [
         asyncio.ensure_future(asyncio.to_thread(released.wait, 300)) for _ in range(_MORE_THAN_THERE_ARE)

@@ -160,7 +160,7 @@ async def test_the_commits_that_would_go_live_are_compared_with_the_live_release
     for live, counts, listed in cases:
         async with platform.sessions() as session, session.begin():
             await session.execute(update(Release).values(revision=live))
-            # Due although nothing but the live release has changed.
+            # The look-up is due although only the live release has changed.
             await session.execute(update(Deployment).values(commit_looked_up_at=None))
         assert (await _look_up(platform, number)).commit_subject == newest[0][0]
         [waiting] = (await platform.call("GET", "/v1/approvals")).data
@@ -397,7 +397,7 @@ async def test_pauses_between_failed_look_ups_grow_with_the_age_of_the_deploymen
 
 
 def _add_large_commit(repository: Path, size: int) -> str:
-    """Add a commit with a long, well compressible message on a branch of its own."""
+    """Add a commit with a long, compressible message on a new branch."""
     git = ["git", "-C", str(repository)]
     text = subprocess.run([*git, "cat-file", "commit", "main"], check=True, capture_output=True).stdout
     command = [*git, "hash-object", "-t", "commit", "-w", "--stdin"]

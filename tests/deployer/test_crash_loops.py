@@ -98,7 +98,7 @@ async def test_crash_loops_are_recorded_with_the_instances(platform: Platform) -
     assert (begun["restarts"], begun["last_exit"], begun["deployment"]) == (3, "exited with status 1", live)
     assert (begun["environment"], ended["reason"]) == ("shop/production", "stable")
     assert "severity" not in begun
-    # A preview that crashes wakes nobody.
+    # A crash of a preview causes no urgent alert.
     async with platform.sessions() as session, session.begin():
         preview = update(Environment).where(Environment.id == environment.id).values(type="preview")
         await session.execute(preview)

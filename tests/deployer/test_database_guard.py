@@ -75,7 +75,7 @@ async def _delete_removals(scenario: DeployScenario, kind: str) -> None:
 async def test_the_last_environments_and_their_project_may_be_removed(
     scenario: DeployScenario, tmp_path: Path, polls_between: bool
 ) -> None:
-    """Between polls, or all while the deployer is stopped."""
+    """They may be removed between polls, or all while the deployer is stopped."""
     places = await _bring_live(scenario, "shop")
     guard = _guard(scenario, tmp_path)
     live = {target.environment.id for target in places.values()}

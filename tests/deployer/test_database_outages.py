@@ -1,4 +1,4 @@
-"""A step continues and runs once while the database is away, as long as the lease lasts."""
+"""While the database is unavailable, a step continues and runs once, as long as the lease lasts."""
 
 import asyncio
 import sqlite3
@@ -26,8 +26,8 @@ _NOT_TWICE = "the release steps may have run in part and are not run twice"
 
 
 async def _lock(connection: sqlite3.Connection) -> None:
-    """Take the lock of writers. SQLite may refuse it at once, in spite of the timeout, while another process opens the
-    file."""
+    """Take the lock of writers. SQLite may refuse the lock immediately, despite the timeout, while another process
+    opens the file."""
     async with asyncio.timeout(60):
         while True:
             try:
@@ -109,7 +109,7 @@ async def test_a_running_step_survives_a_database_outage(
         runs.with_name("go").touch()
         status = await scenario.wait_final(number)
         lines = await scenario.lines(number)
-        # What is taken up again is not run again.
+        # A resumed step does not run again.
         assert runs.read_text() == "run\n"
         if is_longer_than_the_lease:
             assert status == "failed" and _NOT_TWICE in lines[-1]

@@ -1,4 +1,4 @@
-"""A deployment's log has each line once, also after cancellations and lost connections."""
+"""A deployment's log has each line once, even after cancellations and lost connections."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ from tests.support.deploy_platform import Platform
 
 pytestmark = pytest.mark.both_databases
 NAME = "shop/production"
-# Of the loop, in which the cancellation comes.
+# Iterations of the loop after which the cancellation comes.
 _TURNS = 20
 
 
@@ -91,7 +91,8 @@ async def test_a_flush_cancelled_during_its_commit_stores_each_line_once(
 async def test_a_connection_lost_during_a_commit_stores_each_line_once(
     written: Written, is_lost: str, is_given_up: bool
 ) -> None:
-    """`after_commit`: the commit counted, but its confirmation was lost. `is_given_up`: only a later flush retries."""
+    """`after_commit`: the commit succeeded, but its confirmation was lost. `is_given_up`: only a later flush
+    retries."""
     log, faults = written.log, 2
 
     def lose(_session: Session) -> None:

@@ -47,7 +47,7 @@ _OWN = _row(10, _COMMIT[:12], _COMMIT)
     [
         ([], {0: None}),
         ([_OWN], {9: None, 10: _COMMIT[:12], 99: _COMMIT[:12]}),
-        # Both rows describe one deployment, in either order: it counts once, with its reported name.
+        # Both rows describe one deployment, in either order. The deployment counts once, with its reported name.
         ([_OWN, _row(12, "1.4.0", _COMMIT)], {9: None, 10: "1.4.0", 11: "1.4.0", 12: "1.4.0"}),
         ([_row(8, "1.4.0", _COMMIT[:7].upper()), _OWN], {7: None, 8: "1.4.0", 10: "1.4.0"}),
         ([_OWN, _row(12, _COMMIT[:8])], {10: _COMMIT[:8], 12: _COMMIT[:8]}),
@@ -129,7 +129,7 @@ async def test_promotions_and_rollbacks_mark_telemetry_at_their_switch(
             (f"pharos/{promoted.data['id']}", "a" * 12),
             (f"pharos/{rolled_back.data['id']}", "b" * 12),
         ]
-        # CI tells of the promotion too, later: that is no other deployment.
+        # CI reports the promotion later too, which is not another deployment.
         report = DeploymentReport(uuid4(), "1.4.0", commit_sha="a" * 40, deployed_at=marks[0].deployed_at)
         await record_deployment(session, environment.public_id, report, datetime.now(UTC))
     first, second = (mark.deployed_at for mark in marks)
@@ -157,7 +157,7 @@ async def test_promotions_and_rollbacks_mark_telemetry_at_their_switch(
 async def _store_exceptions(
     store: ChdbColumnStore, environment_id: str, moments: dict[str, datetime]
 ) -> None:
-    """Store an exception of its own type for each moment, named after the moment."""
+    """Store an exception for each moment, with a type named after the moment."""
     log = uuid4().hex
     lines = b"".join(
         json.dumps(

@@ -66,7 +66,7 @@ async def test_the_desired_state_has_the_live_release_and_the_active_deployment(
     assert set(states) == {platform.acme.environment(NAME).id, staging.environment.id}
     first = states[platform.acme.environment(NAME).id]
     assert first.live is not None
-    # The release's own deployment, as long as no other one has brought it again.
+    # The release's own deployment, unless another deployment has made the release live again.
     assert (first.live.deployment_id, first.replicas, first.wakes, first.deployment_id) == (
         live,
         3,
@@ -105,7 +105,7 @@ async def test_environments_leased_by_another_deployer_have_no_desired_state(pla
     states = await read_desired_states(platform.sessions, HERE.id, NAMES)
     assert states.leased_elsewhere == {number}
     assert set(await _read(platform, THERE)) == {number}
-    # It is silent for too long.
+    # The other deployer has been silent for too long.
     await _age_leases(platform, LEASE_SECONDS + 1)
     assert set(await _read(platform)) == {number}
     taken = await take_lease(platform.sessions, HERE, number, "http://here")

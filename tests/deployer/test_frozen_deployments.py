@@ -1,4 +1,4 @@
-"""A deployment runs the approved inputs, also if they change after the request, the approval or an interruption."""
+"""A deployment runs the approved inputs, even if they change after the request, the approval or an interruption."""
 
 import hashlib
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ async def gated(platform: Platform) -> Platform:
 
 
 async def _set_workflow(platform: Platform, text: str) -> None:
-    """Set the workflow like the token of a deployer, which may do so at any time."""
+    """Set the workflow as a deployer's token may do at any time."""
     path = f"/v1/projects/{platform.acme.projects['shop'].public_id}/workflow"
     token = platform.acme.token("deployer")
     assert (await platform.call("PUT", path, {"workflow": text}, token=token)).status == 200
@@ -106,7 +106,7 @@ async def test_a_workflow_set_after_the_approval_needs_another_approval(gated: P
     status, line = await read_outcome(gated, number)
     assert status == "awaiting_approval"
     assert line == "The workflow changed after the approval: the deployment waits for another one."
-    # The next approval is of the workflow that is shown by now, and of no other.
+    # The next approval covers only the workflow that is shown now.
     with pytest.raises(InputsChanged, match="The workflow changed"):
         await _approve(gated, number)
     await _approve(gated, number, await _digest(gated, number))

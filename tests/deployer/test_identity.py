@@ -104,7 +104,7 @@ def test_a_copy_of_a_folder_is_refused_while_its_deployer_runs(tmp_path: Path) -
             pass
     with hold_identity(tmp_path / "copy") as copy:
         pass
-    # Another process, and one that was killed.
+    # Another process, and a process that was killed.
     command = [sys.executable, "-c", _OWNER, str(tmp_path / "first")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdin is not None and other.stdout is not None
@@ -259,5 +259,5 @@ def test_environments_and_projects_beyond_a_range_of_users_have_owners(tmp_path:
             folders.runner(Tenancy(50_000_000, 1, "env_x", ("x.localhost",), "x"))
 
 
-def test_a_used_folder_is_recognized_by_what_the_driver_makes() -> None:
+def test_used_folder_is_recognized_by_the_folders_of_the_driver() -> None:
     assert identity_module._APPLICATION_DATA == (layout.ARTEFACTS, layout.HOMES)

@@ -69,7 +69,7 @@ async def test_a_deployer_with_a_wrong_clock_neither_steals_nor_overstays_a_leas
         platform.sessions, _HERE.id, desired_states.Hostnames("localhost", 8090), number
     )
     assert not found.by_environment
-    # What the machine with the other clock renews, or takes, lasts as long as any other lease.
+    # A lease that the machine with the other clock renews or takes lasts as long as any other lease.
     assert await leases.renew_leases(platform.sessions, [taken]) == set()
     await _check_lasts(platform, leases.LEASE_SECONDS)
     await leases.end_leases(platform.sessions, [taken])

@@ -60,7 +60,7 @@ class Site(NamedTuple):
         return 0 if lease is None else lease.fence
 
     async def serving(self) -> frozenset[int]:
-        """Wait for an answer of the application, and return its processes."""
+        """Wait for a response of the application, and return its processes."""
         answer = await asyncio.to_thread(fetch_app, self.faulty.port, _HOST)
         assert isinstance(answer, dict), (answer, self.faulty.deployer.failing)
         return await self.faulty.pids(self.target)
@@ -255,7 +255,7 @@ async def test_local_instances_are_served_until_another_deployer_runs_or_hiberna
 
 
 async def test_a_lease_that_ends_too_late_is_shortened(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The database's clock was set back, and the holder of the lease has stopped for good."""
+    """The database's clock was set back, and the holder of the lease has stopped permanently."""
     monkeypatch.setattr(run_deployer, "RENEW_SECONDS", 0.02)
     await site.faulty.restart()
     number, sessions = site.idle.environment.id, site.faulty.scenario.sessions

@@ -87,10 +87,11 @@ async def site(
             )
             await replace_variables(session, VARIABLE_KEYS, of, {"KEY": "value"}, ACTOR, datetime.now(UTC))
         assert await scenario.wait_final(await scenario.deploy(deploy_target)) == "succeeded"
-        # The deployer remembers what is live at its next poll. Without that it knows no hosts if the database is away.
+        # At its next poll the deployer stores the live deployments. Without them it knows no hosts while the database
+        # is unavailable.
         await poll_until(lambda: json.loads((folder / "deployer" / "database.json").read_text())["live"])
         with sqlite3.connect(empty.partition("///")[2]) as connection:
-            # Tests copy one database, whose token this is.
+            # The token of the database that the tests copy.
             connection.execute("UPDATE database_token SET token = 'another'")
         connection.close()
         yield Site(faulty, deploy_target, Path(url.partition("///")[2]), empty, folder, [])
@@ -202,7 +203,7 @@ _WRONG: dict[str, tuple[Callable[[Site], None], str | None]] = {
         _damaged_memory,
         "database.json in the deployer's folder cannot be read",
     ),
-    "a memory that a power cut has emptied": (
+    "a memory emptied by a power failure": (
         _empty_memory,
         "database.json in the deployer's folder is empty, as a power cut",
     ),

@@ -1,4 +1,4 @@
-"""A real deployer builds pushes from a real repository, also if the host returns the new commit late."""
+"""A real deployer builds pushes from a real repository, even if the host returns the new commit late."""
 
 import subprocess
 import uuid
@@ -73,7 +73,7 @@ async def test_a_push_deploys_the_newest_commit_of_the_branch(pushing: Pushing) 
     first, second, third = [pushing.commit() for _ in range(3)]
     # The webhook arrives late: the branch has moved on.
     assert await pushing.push(first, second) == (third, [])
-    # Told in the wrong order, and once more: no old code comes back.
+    # The webhooks arrive in the wrong order, and twice: no old code is deployed.
     assert await pushing.push(None, first) == (third, [])
     assert await pushing.push(second, third) == (third, [])
 
@@ -94,7 +94,7 @@ async def test_the_former_commit_is_built_after_a_branch_was_reset(pushing: Push
     first, second = [pushing.commit() for _ in range(2)]
     assert await pushing.push(first, second) == (second, [])
     pushing.show(first)
-    # The same delivery again does not undo it.
+    # A repetition of the delivery does not undo the deployment.
     assert await pushing.push(first, second) == (first, [])
     assert await pushing.push(second, first) == (first, [])
 

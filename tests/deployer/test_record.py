@@ -33,7 +33,7 @@ async def test_the_live_release_is_retained_although_newer_ones_were_built(platf
     assert job is not None and job.release is not None
     record = DeploymentRecord(platform.sessions, lease, rollback.data["id"])
     await record.skip_build()
-    # Nothing has run yet: another attempt may resume.
+    # No step has run yet, so another attempt may resume.
     assert await begin_attempt(platform.sessions, lease, VARIABLE_KEYS, rollback.data["id"]) is not None
     await record.make_live(job.release.id, is_rollback=True)
     await record.succeed("done", retain=1)

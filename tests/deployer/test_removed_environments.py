@@ -1,4 +1,4 @@
-"""A deployer leaves nothing of a removed environment, whatever it was doing with the environment."""
+"""A deployer leaves nothing of a removed environment, in whatever state the environment was."""
 
 import asyncio
 import socket

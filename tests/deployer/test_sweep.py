@@ -42,7 +42,7 @@ async def test_a_sweep_spares_artefacts_that_are_live_used_or_being_built(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with _deployed(request, tmp_path) as (faulty, driver, places):
-        # No other sweep must run.
+        # No other sweep may run.
         monkeypatch.setattr(Sweeper, "start_if_due", lambda self, loop_time: None)
         while faulty.deployer._sweeper.is_sweeping:
             await asyncio.sleep(0.02)

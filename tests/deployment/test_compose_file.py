@@ -88,7 +88,7 @@ def test_settings_of_webhooks_sign_in_and_notifications_are_set_from_outside_or_
     assert passed <= {variable for variable, _, _ in describe_settings()}
     named = set(re.findall(r"PHAROS_\w+", (ROOT / "docs" / "operations" / "sign-in.md").read_text()))
     assert {name.removesuffix("_FILE") for name in named} <= set(environment)
-    # What makes the first account knows its owner.
+    # The service that creates the first account gets the address of its owner.
     environment = own_services()["migrate"]["environment"]
     assert {variable for variable, text in environment.items() if text is None} == {"PHAROS_OWNER_EMAIL"}
 
@@ -123,7 +123,7 @@ def test_services_have_health_checks_and_their_data_has_volumes() -> None:
         assert set(mounted) <= set(document["volumes"]), name
 
 
-def test_parts_wait_for_what_they_need() -> None:
+def test_services_wait_for_their_dependencies() -> None:
     services = own_services()
     for name in ("edge", "consumers", "control", "deployer"):
         waits: dict[str, Any] = services[name]["depends_on"]

@@ -89,7 +89,7 @@ def running_caddy(folder: Path, edges: list[int], control: int, apps: int) -> It
             stderr=log,
         )
     try:
-        # Each address has a server of its own, and they start in any order.
+        # Each address has a separate server, and the servers start in any order.
         for listening_port in (port, apps_port):
             _wait(process, listening_port, folder / "caddy.log")
         yield f"http://127.0.0.1:{port}", f"http://127.0.0.1:{apps_port}"
@@ -284,7 +284,8 @@ async def test_the_gateway_bounds_heads(gateway: Gateway) -> None:
 
 
 def test_the_gateway_drops_forwarding_headers_of_callers() -> None:
-    """Of applications too: the deployer's proxy trusts the gateway, and drops these headers of other callers."""
+    """This holds for applications too. The deployer's proxy trusts the gateway, and drops these headers of other
+    callers."""
     lines = {line.strip() for line in (ROOT / "Caddyfile").read_text().splitlines()}
     for name in (*CLAIM_NAMES, *(f"{prefix}*" for prefix in CLAIM_PREFIXES)):
         assert f"request_header -{name}" in lines

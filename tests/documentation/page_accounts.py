@@ -1,4 +1,4 @@
-"""An account for each page, like the first account of `pharos up`: pages that run at the same time do not meet."""
+"""An account for each page, like the first account of `pharos up`, so that concurrent pages are independent."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from tests.support.platform_process import PlatformProcess
 
 @dataclass(frozen=True, slots=True)
 class PageAccount:
-    """What the commands of a page find: a folder with `.pharos` and `.venv`, and a project of this slug."""
+    """The resources of a page's commands: a folder with `.pharos` and `.venv`, and a project with this slug."""
 
     folder: Path
     project: str
@@ -65,7 +65,7 @@ def _run(platform: PlatformProcess, *command: str) -> dict[str, Any]:
 
 
 def _link_folder(data: Path, folder: Path, credentials: Mapping[str, Any]) -> None:
-    """Make a data folder whose credentials are those of the account; the rest is that of the platform."""
+    """Create a data folder with the credentials of the account. Everything else belongs to the platform."""
     own = folder / ".pharos"
     own.mkdir(parents=True)
     for entry in data.iterdir():
@@ -76,7 +76,7 @@ def _link_folder(data: Path, folder: Path, credentials: Mapping[str, Any]) -> No
 
 
 def _mark_as_sample(data: Path, repository: int) -> None:
-    """Let the first repository that the page connects replace the sample. The API makes no samples."""
+    """Let the first repository that the page connects replace the sample. The API creates no samples."""
     with closing(sqlite3.connect(data / "control.sqlite", timeout=30)) as database, database:
         database.execute("UPDATE repositories SET is_sample = 1 WHERE id = ?", (repository,))
 

@@ -29,13 +29,13 @@ trap 'status=$?; printf "\nstatus %s of: %s\n" "$status" "$BASH_COMMAND"' ERR
 
 
 class PageFailure(AssertionError):
-    """A block ended with another status than 0, or its output is not what the page shows."""
+    """A block ended with another status than 0, or its output differs from the page."""
 
 
 def run_page(blocks: list[Block], folder: Path, env: Mapping[str, str], addresses: Mapping[str, str]) -> None:
     """Run the shell blocks of a page in `folder`.
 
-    `addresses` maps what the page says to what is used instead: `127.0.0.1:8000` to the platform's host and port.
+    `addresses` maps addresses in the page to their replacements: `127.0.0.1:8000` to the platform's host and port.
     Raises `PageFailure` with the place of the block, the command and the output.
     """
     steps = [block for block in blocks if block.reason_not_to_run is None]
@@ -132,7 +132,7 @@ def _run(script: str, folder: Path, env: Mapping[str, str]) -> tuple[dict[int, s
         except subprocess.TimeoutExpired:
             status = -signal.SIGKILL
         finally:
-            # Also programs that the page has started in the background.
+            # This includes programs that the page has started in the background.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()

@@ -31,7 +31,7 @@ _ENDS = frozenset({";", "&&", "||", "|", "&", "(", ")", "<", ">", ">>", "<<<", "
 
 
 def find_fault(block: Block) -> str | None:
-    """Return what is wrong with a block, None if its language's reader accepts it.
+    """Return the fault of a block, or None if its language's reader accepts it.
 
     Shell blocks that a page runs are checked by running them; those that do not run, by their syntax, the arguments of
     each `pharos` command and the targets of `make`.
@@ -76,7 +76,7 @@ def split_commands(text: str) -> list[list[str]]:
 
 
 def find_command_fault(words: list[str]) -> str | None:
-    """Return why `make` has no such target, or why `pharos` refuses the arguments; None if they are right."""
+    """Return why `make` has no such target, or why `pharos` refuses the arguments; None if they are valid."""
     name, *arguments = words
     if name == "make":
         targets = [word for word in arguments if not word.startswith("-") and "=" not in word]

@@ -1,4 +1,4 @@
-"""The checks of code blocks find what is wrong: failed commands, other output, documents that their readers refuse."""
+"""The checks of code blocks find faults: failed commands, other output, and documents that their readers refuse."""
 
 from pathlib import Path
 

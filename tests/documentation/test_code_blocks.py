@@ -21,14 +21,14 @@ _WITH_SHELL = [
     if any(block.language in SHELL and block.reason_not_to_run is None for block in blocks)
 ]
 _MOST_NOT_RUN = 64
-"""Lower this number when a block that did not run runs; raise it only for what no test can run."""
+"""Lower this number when another block runs. Raise it only for a block that no test can run."""
 _PAGES_AT_ONCE = 3
 _GIT_CONFIGURATION = "[user]\n\tname = me\n\temail = me@example.com\n[init]\n\tdefaultBranch = main\n"
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[None]]]:
-    """Run all pages, a few at a time, against one platform; each in a folder like that in which `make up` runs."""
+    """Run all pages, a few at a time, against one platform, each in a folder like that of `make up`."""
     top = tmp_path_factory.mktemp("documentation")
     (top / "gitconfig").write_text(_GIT_CONFIGURATION)
     apps_port = free_port()
@@ -76,7 +76,7 @@ def test_other_blocks_pass_the_reader_of_their_language() -> None:
     assert not faults, "\n".join(faults)
 
 
-def test_blocks_that_do_not_run_say_why_and_are_few() -> None:
+def test_blocks_that_do_not_run_have_a_reason_and_are_few() -> None:
     marked = [block for block in _BLOCKS if block.reason_not_to_run is not None]
     assert [block.place for block in marked if not block.reason_not_to_run] == []
     assert len(marked) <= _MOST_NOT_RUN, "\n".join(f"{one.place}: {one.reason_not_to_run}" for one in marked)

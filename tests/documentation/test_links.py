@@ -80,7 +80,7 @@ def test_pages_that_code_mentions_exist() -> None:
 
 
 @pytest.mark.parametrize("path", list_pages()[1:], ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_page_begins_with_what_its_reader_can_do_afterwards(path: Path) -> None:
+def test_page_begins_with_its_purpose_for_the_reader(path: Path) -> None:
     document = render_document(
         path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)), lambda file: file
     )

@@ -1,4 +1,4 @@
-"""The documentation in Chromium: nothing is wrong for people who cannot see or have a phone, and the search works."""
+"""The documentation in Chromium: no accessibility faults, pages fit a phone, and the search works."""
 
 from collections.abc import AsyncIterator
 from typing import Any, cast
@@ -16,7 +16,7 @@ _PAGES = ("", "/quick-start", "/concepts/events-and-receipts", "/reference/http/
 
 @pytest.fixture(scope="module")
 async def reader() -> AsyncIterator[tuple[Person, list[str]]]:
-    """Somebody who reads the documentation, and the addresses that their browser has requested."""
+    """A reader of the documentation, and the addresses that the browser has requested."""
     app = build_control_app(_NOTHING, None, b"a receipt key of the test suite, 32+", VARIABLE_KEYS)
     with skip_if_missing():
         async with (

@@ -1,4 +1,4 @@
-"""One running platform that the tests of this folder share; each test uses batch IDs of its own."""
+"""One running platform that the tests of this folder share. Each test uses new batch IDs."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Corrects requests before they are sent where a schema cannot express the rule. It checks no response."""
+"""Corrects requests before they are sent if a schema cannot express the rule. Does not check responses."""
 
 import hmac
 import itertools

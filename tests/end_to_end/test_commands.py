@@ -60,7 +60,7 @@ def test_a_second_process_on_the_folder_is_refused(platform: PlatformProcess) ->
 
 
 def test_a_copy_of_the_folder_is_refused(platform: PlatformProcess, tmp_path: Path) -> None:
-    """Refused before the search for processes, which would adopt those of the original."""
+    """The start is refused before the search for processes, which would adopt those of the original."""
     shutil.copytree(platform.data / "deployer", tmp_path / "data" / "deployer")
     done = _up(tmp_path / "data", free_port())
     assert (done.returncode, "are copies of one folder" in done.stderr) == (1, True), done.stderr

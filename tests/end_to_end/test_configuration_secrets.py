@@ -73,7 +73,7 @@ def _variables() -> list[str]:
 
 
 def _digests() -> list[bytes]:
-    """Return digests against which somebody could test guesses."""
+    """Return digests with which a reader could test guesses."""
     found = []
     for value in [*_variables(), *_CORES]:
         digest = hashlib.sha256(value.encode()).digest()

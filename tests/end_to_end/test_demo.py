@@ -27,7 +27,7 @@ def days(request: pytest.FixtureRequest) -> int:
 def demo(days: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess]:
     """One demo for the whole file."""
     program = [str(PHAROS)] if days == 90 else [sys.executable, "-m", "tests.support.short_demo", str(days)]
-    # As people type it: git, which makes the commits, runs in another folder.
+    # The path is relative, as people type it: Git, which makes the commits, runs in another folder.
     data = Path(os.path.relpath(tmp_path_factory.mktemp("demo") / "demo"))
     with running_demo(data, program) as platform:
         yield platform
@@ -64,13 +64,13 @@ def test_the_first_report_shows_past_visits_and_live_clicks(demo: PlatformProces
         "Signup": True,
     }
     assert all(report["page_speed"][name]["samples"] for name in ("lcp", "inp", "cls", "fcp", "ttfb"))
-    # The shop's pages may send: their origin was registered.
+    # The origin of the shop's pages is registered, so they may send events.
     preflight = {"Origin": shop.rstrip("/")}
     answer = demo.request("OPTIONS", f"/api/v1/collect/{site['tracker_id']}", headers=preflight)
     assert answer.status == 204
 
 
-# Four minutes of CPU for the product's 90 days, which other tests may take from it.
+# The product's 90 days take four minutes of CPU, for which other tests may compete.
 @pytest.mark.timeout(1500)
 def test_a_second_start_does_not_repeat_past_visits(demo: PlatformProcess) -> None:
     _shop(demo)
@@ -103,7 +103,7 @@ _LISTS = (
 
 
 def _count_objects(platform: PlatformProcess) -> dict[str, int]:
-    """Return the lengths of lists, each of which the demo fills."""
+    """Return the lengths of the lists that the demo fills."""
     headers = {"Authorization": f"Bearer {platform.credentials['api_token']}"}
     counts = {}
     for name in _LISTS:

@@ -53,7 +53,7 @@ def test_a_heartbeat_goes_from_its_first_signal_to_down(platform: PlatformProces
     run_json(platform, "heartbeat", "set", number, "--period", "1s")
     wait_until(lambda: state() == "late")
     late = show()
-    # The exact time, no matter when it was detected.
+    # The exact time of the deadline, regardless of the time of the scan.
     assert late["since"] == late["due_at"]
     run_json(platform, "heartbeat", "set", number, "--grace", "1s")
     wait_until(lambda: state() == "down")

@@ -1,4 +1,4 @@
-"""No request to a deployed application fails while it is deployed, scaled, broken, killed, put to sleep and woken."""
+"""No request to a deployed application fails while it is deployed, scaled, broken, killed, hibernated and woken."""
 
 import time
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ def _shorten(operation: Operation) -> Operation:
         ),
     ],
 )
-async def test_no_request_fails_whatever_is_done_to_the_application(
+async def test_no_request_fails_during_operations_on_the_application(
     operations: Sequence[Operation], pace: Pace, fewest: int
 ) -> None:
     verdicts = await run_tour(operations, pace, on_begin=lambda name: None)
@@ -81,6 +81,6 @@ def _answered(version: str, kind: str = "GET", failure: str | None = None) -> Ca
         (Expected("v1", "v1", kills=((0.0, 1.0),)), _answered("v1", "POST", "502"), 1, 0),
     ],
 )
-def test_what_counts_as_failed(expected: Expected, call: Call, failed: int, in_flight: int) -> None:
+def test_definition_of_a_failed_request(expected: Expected, call: Call, failed: int, in_flight: int) -> None:
     verdict = judge("deploy", expected, [call], 1.0, 0.0)
     assert (verdict.failed, verdict.in_flight) == (failed, in_flight)

@@ -63,7 +63,7 @@ class _Api:
         return response.json.get("data")
 
     async def report(self, heartbeat: Mapping[str, Any], signal: str) -> None:
-        """Report a run of its own with the heartbeat's key."""
+        """Report a separate run with the heartbeat's key."""
         body = {"run_id": str(uuid.uuid4()), "signal": signal}
         await self.call("POST", f"/heartbeats/{heartbeat['id']}", body, key=heartbeat["key"]["key"])
 
@@ -116,7 +116,7 @@ async def _drive(api: _Api, receiver: Receiver, mailbox: Mailbox) -> None:
     await _wait_for(receiver, mailbox, dict.fromkeys(channels, 3) | {"pagerduty": 4})
     _check_webhooks(_of(receiver, "webhook"))
     _check_texts(receiver, mailbox)
-    # The outcome of a delivery is stored after the receiver has answered.
+    # The outcome of a delivery is stored after the response of the receiver.
     async with asyncio.timeout(30):
         sent = await api.call("GET", "/notifications")
         while {each["status"] for each in sent} != {"sent"}:
@@ -147,7 +147,7 @@ async def _until(condition: Callable[[], bool], show: Callable[[], object]) -> N
 
 
 def _check_webhooks(requests: list[Received]) -> None:
-    """The signatures hold, and incident and group tie the failure to its end."""
+    """Check that the signatures are valid, and that failure and end have the same incident and group."""
     events = [Webhook(_SIGNING_SECRET).verify(each.body, each.headers) for each in requests]
     assert [event["type"] for event in events] == ["alert.info", "alert.firing", "alert.resolved"]
     assert [event["data"]["is_test"] for event in events] == [True, False, False]
@@ -161,7 +161,7 @@ def _check_webhooks(requests: list[Received]) -> None:
 
 
 def _check_texts(receiver: Receiver, mailbox: Mailbox) -> None:
-    """Every channel names the heartbeat when it goes down and when it is up again."""
+    """Check that every channel names the heartbeat when it goes down and when it is up again."""
     for name in ("slack", "discord", "teams", "telegram", "ntfy", "pagerduty"):
         failure, end = (each.body.decode() for each in _of(receiver, name)[-2:])
         assert "nightly" in failure and "nightly" in end, name

@@ -56,7 +56,7 @@ def test_jobs_ping_heartbeats_by_name(tmp_path: Path) -> None:
             return _request(platform, url + path, body)[0]
 
         assert [ping("first-heartbeat"), ping("backup")] == [200, 404]
-        # Many jobs begin at once: one heartbeat, and each ping counts once.
+        # Many jobs begin at the same time: one heartbeat is created, and each ping counts once.
         with ThreadPoolExecutor(8) as pool:
             statuses = set(pool.map(lambda _: ping("backup/start?create=1"), range(8)))
         assert statuses <= {200, 201} and 201 in statuses
@@ -73,7 +73,7 @@ def test_jobs_ping_heartbeats_by_name(tmp_path: Path) -> None:
         audited = json.loads(platform.run("audit", "--json").stdout)
         assert [each["source"] for each in audited if each["action"] == "heartbeat.create"].count("ping") == 1
 
-        # The single file, as any machine gets it.
+        # The single file, downloaded as on any machine.
         script = tmp_path / "pharos-run.py"
         script.write_bytes(_request(platform, "/pharos-run.py")[1])
         done = subprocess.run(
@@ -88,7 +88,7 @@ def test_jobs_ping_heartbeats_by_name(tmp_path: Path) -> None:
         run = json.loads(platform.run("heartbeat", "output", "copy", "--json").stdout)
         assert (run["exit_status"], run["output"], run["duration_seconds"] is None) == (3, "copied\n", False)
 
-        # A new name works at once. The edge that has just created the former one forgets it within seconds.
+        # A new name works immediately. The edge that has just created the former name forgets it within seconds.
         platform.run("heartbeat", "rename", str(copy["id"]), "moved")
         assert ping("moved") == 200
         _wait_for(lambda: ping("copy") == 404)

@@ -28,7 +28,7 @@ _GIVEN = ("visitor-of-the-privacy-test", "session-of-the-privacy-test", "vital-o
 
 
 def _needles() -> list[str]:
-    """Texts that must not be found: addresses in each notation, User-Agents and user input."""
+    """Return texts that must not be found: addresses in each notation, User-Agents and user input."""
     found = [_MARK, *_AGENTS, _BOT, *_GIVEN]
     for text in _ADDRESSES:
         address = ipaddress.ip_address(text)

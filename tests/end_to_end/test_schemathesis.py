@@ -1,11 +1,9 @@
 """Every operation of the API reference, called with valid and invalid input by every kind of caller.
 
-Schemathesis makes the requests from the document that is served, and holds each answer against it: status, headers,
-body, that what the schema forbids is refused and what it allows is taken, that a credential is asked for, and that
-other methods are refused. `schemathesis.toml` has what a schema cannot say.
-
-`make test` runs it for the caller that gets furthest, with few examples;
-`test_each_operation_refuses_other_credentials_as_documented` has the other callers.
+Schemathesis generates the requests from the served document, and checks each response against it: status, headers,
+body, that invalid input is refused and valid input is accepted, that a credential is required, and that other methods
+are refused. `schemathesis.toml` has the rules that a schema cannot express. `make test` runs the caller with the most
+rights, with few examples; `test_each_operation_refuses_other_credentials_as_documented` has the other callers.
 """
 
 import asyncio
@@ -48,12 +46,12 @@ _CALLERS = (
 )
 _SCHEMES = ("apiToken", "ingestKey", "monitorKey")
 _AT_ONCE = 2
-# One run takes five minutes of CPU; two at once, beside the tests of other workers, took more than ten.
+# One run takes five minutes of CPU. Two concurrent runs next to other tests took more than ten minutes.
 _SECONDS = 1500
 # One test waits for the first result, the next one for all others.
 pytestmark = pytest.mark.timeout(3 * _SECONDS)
 _APP_SECRET = "the secret of the application"
-# Fewer would mean that operations were not called at all.
+# Fewer would mean that some operations were not called.
 _FEWEST = 1000
 _FEWEST_OF_FEW = 100
 _FEW_EXAMPLES = 3
@@ -83,7 +81,7 @@ class _Run:
 
 @dataclass(slots=True)
 class _Managed:
-    """IDs of what the management API changes, and of what it may remove (`doomed`)."""
+    """IDs of objects that the management API changes, and of objects that it may remove (`doomed`)."""
 
     heartbeats: list[int]
     queues: list[int]
@@ -148,7 +146,7 @@ async def _add_managed(session: AsyncSession, tenant: Tenant, now: datetime) -> 
     return _Managed(
         heartbeats=heartbeats,
         queues=queues,
-        # Not the owner, who calls, and whose role must not change.
+        # Not the owner, who is the caller, and whose role must not change.
         people=[tenant.people[name].public_id for name in ("viewer", "deployer", "maintainer")],
         tokens=tokens,
         doomed_tokens=tokens[:1],
@@ -195,7 +193,8 @@ def _configuration(platform: PlatformProcess, tenant: Tenant, managed: _Managed)
     }
     # A list of strings and numbers has the same syntax in JSON and TOML.
     lines = [f"{name} = {{ values = {json.dumps(values)} }}" for name, values in dictionaries.items()]
-    # What a state or a rule of the domain forbids is 409 or 422, whatever the schema allows; and an `If-Match` is 412.
+    # A request that a state or a rule of the domain forbids is 409 or 422, even if the schema allows it. An unmet
+    # `If-Match` is 412.
     operations = [operation.id for router in ROUTERS for operation in router.operations]
     managed_operations = [
         "[[operations]]",
@@ -243,11 +242,11 @@ def _call(
         unopened = ["[[operations]]", 'include-path-regex = "/otlp/"', "phases.coverage.enabled = false"]
         configuration = "\n".join([configuration, *unopened, ""])
     if caller != _CALLERS[0]:
-        # Signed requests do not depend on a credential.
+        # Signed requests need no credential.
         signed = ["[[operations]]", 'include-tag = "Webhooks"', "phases.coverage.enabled = false"]
         configuration = "\n".join([configuration, *signed, ""])
     if credential is not None:
-        # The same credential for all operations, whichever kind they require.
+        # Use the same credential for all operations, whatever kind they require.
         schemes = [f"{name}.bearer = {json.dumps(credential)}" for name in _SCHEMES]
         configuration = "\n".join([configuration, "[auth.openapi]", *schemes, ""])
     (folder / "schemathesis.toml").write_text(configuration)
@@ -356,7 +355,7 @@ _ACCEPTS = {
 def test_each_operation_refuses_other_credentials_as_documented(called: _Called) -> None:
     """Call each operation as each caller, with an empty body."""
     wait(called.runs.values())
-    # The runs may have revoked the one that they were given.
+    # The runs may have revoked the credential that they used.
     new = asyncio.run(_add_token_without_scopes(called))
     credentials = {**called.credentials, _CALLERS[1]: new}
     document = called.platform.request("GET", "/api/openapi.json").json
@@ -378,7 +377,7 @@ def test_each_operation_refuses_other_credentials_as_documented(called: _Called)
                     wrong.append((*case, "is not in the reference"))
                 if schemes and _ACCEPTS.get(caller) not in schemes:
                     lacks_scope = caller == _CALLERS[1] and "apiToken" in schemes
-                    # No API token stands for a person who is signed in.
+                    # An API token does not replace the session of a person.
                     lacks_session = caller in _CALLERS[:2] and schemes == {"session"}
                     expected = 403 if lacks_scope or lacks_session else 401
                     # OTLP responses have their own status, without the HTTP one.

@@ -45,7 +45,7 @@ def test_the_sdk_with_the_dsn_of_a_new_key(platform: PlatformProcess, app: str) 
     assert "The DSN of this key, for Sentry's SDKs:" in created.stdout, created.stderr
     dsn = created.stdout.split()[-1]
     url = f"/api/1/cron/nightly-report/{dsn.removeprefix('http://').partition('@')[0]}/?status=error"
-    # Until the edge knows key and heartbeat. The check-ins of the SDK then say that the job is well again.
+    # Until the edge knows key and heartbeat. The check-ins of the SDK then report that the job works again.
     wait_until(lambda: platform.request("GET", url).status == 200)
 
     done = subprocess.run([*_command(app), dsn], capture_output=True, text=True, timeout=150)

@@ -106,7 +106,7 @@ def test_a_batch_is_stored_and_its_receipt_is_served(stack: Stack) -> None:
     status, answer = ingest(base_url, key, "all the way", 3)
     assert status == 202
     receipt = f"{base_url}/v1/ingest/receipts/{answer['data']['id']}"
-    # At once: no 404 between the 202 and the row.
+    # The receipt is served immediately: there is no 404 between the 202 and the row.
     assert send_request(receipt, key)[0] == 200
     assert ingest(base_url, key, "all the way", 3)[1] == answer
     deadline = time.monotonic() + 120
@@ -377,7 +377,7 @@ async def flood(stack: Stack, seconds: float, batch: str, events: int = _BATCH) 
 
 
 def _leased_alone(stack: Stack) -> float:
-    """Return how often the edges continued without Redis because it was slow."""
+    """Return the number of times that the edges continued without Redis because it was slow."""
     return sum(_metric(edge, "pharos_edge_rate_fallbacks") for edge in stack.edges)
 
 
@@ -432,7 +432,7 @@ async def test_two_edges_share_the_account_limit_and_continue_without_redis(
         assert apart.passed[name] >= 0.3 * _RATE / 2 * apart.pressed(name), name
 
 
-async def test_nothing_is_lost_or_doubled_when_an_edge_a_consumer_and_clickhouse_fail(stack: Stack) -> None:
+async def test_events_are_stored_once_when_an_edge_a_consumer_and_clickhouse_fail(stack: Stack) -> None:
     """A short form of the next test: one fault of each kind of service, on the stack of this file."""
     only = (
         "a consumer is killed, another joins",
@@ -449,7 +449,7 @@ async def test_nothing_is_lost_or_doubled_when_an_edge_a_consumer_and_clickhouse
 
 @pytest.mark.full
 @pytest.mark.timeout(1200)
-async def test_nothing_is_lost_or_doubled_while_everything_is_killed_in_turn(tmp_path: Path) -> None:
+async def test_events_are_stored_once_while_each_service_is_killed_in_turn(tmp_path: Path) -> None:
     with or_skip(running_stack(tmp_path, settings=SETTINGS)) as running:
         result = await run_tour(running, events=100_000, per_second=1200, longest=6, report_progress=print)
     assert result.verdict.holds, f"{result.verdict.text()}\n{result.explanation}"

@@ -18,7 +18,7 @@ __all__ = ["engines_are_cheap"]
 async def killed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[KilledDeployer]:
-    """On the engine of the parameter; SQLite by default."""
+    """Yield a deployer on the database of the parameter, by default SQLite."""
     folder = tmp_path_factory.mktemp("killed")
     async with (
         migrated_database(getattr(request, "param", "sqlite"), request, folder) as url,
@@ -34,7 +34,7 @@ async def killed(
 
 @pytest.fixture
 async def running_deployer(killed: KilledDeployer) -> AsyncIterator[KilledDeployer]:
-    """Yield a running deployer whose environments are in their desired state, whatever the previous test did."""
+    """Yield a running deployer whose environments are in their desired state, independent of the previous test."""
     if not killed.deployer.is_running:
         killed.deployer.start()
     await killed.scenario.wait_settled(killed.deployer)

@@ -46,7 +46,7 @@ class ConsumersOnServer:
 
 
 async def until_stored(front: FrontServer, rows: int) -> None:
-    """Wait until the server has so many events."""
+    """Wait until the server has this many events."""
     store = await open_clickhouse_server(front.url)
     try:
         async with asyncio.timeout(120):

@@ -32,7 +32,7 @@ async def _live(arguments: argparse.Namespace, order: str) -> None:
 
     engine = open_engine(arguments.database)
     sessions = open_sessions(engine)
-    # As in the control plane.
+    # Same as in the control plane.
     directory = await open_redis_key_directory(arguments.redis, follow=False)
     worker = ConfigurationRunWorker(
         sessions,
@@ -42,7 +42,7 @@ async def _live(arguments: argparse.Namespace, order: str) -> None:
         on_checkpoint=die_at,
     )
     async with running_configuration_worker(worker, is_alone=arguments.alone):
-        # Woken: polling once a second would slow the test down.
+        # Wake the worker, because polling once a second would slow the test down.
         await until_ended(sessions, look=worker.wake)
     await directory.close()
     await engine.dispose()

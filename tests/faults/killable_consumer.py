@@ -44,7 +44,8 @@ _DOUBLE_RECEIPTS = """
 
 def _freeze(freeze_at: Path) -> None:
     freeze_at.unlink()
-    # To this thread, which stops before the call returns. A signal to the process may take effect later.
+    # Send the signal to this thread, which stops before the call returns. A signal to the process may take effect
+    # later.
     signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
 

@@ -67,7 +67,7 @@ class Client:
 
 @dataclass(slots=True)
 class OtherTopicClient:
-    """Sends OTLP log records, which have a topic of their own; each request once."""
+    """Sends OTLP log records, which have a separate topic. Sends each request once."""
 
     session: aiohttp.ClientSession
     answers: list[Response] = field(default_factory=list)

@@ -89,7 +89,7 @@ async def test_a_new_review_builds_on_concurrent_changes(shop: Shop) -> None:
 
 async def test_a_concurrent_renaming_is_kept(shop: Shop) -> None:
     async def rename() -> None:
-        # The configuration gives one of them another name, and does not name the other.
+        # The configuration renames one of them, and omits the other.
         await shop.change("PATCH", "qa", body={"name": "Trials"})
         await shop.change("PATCH", "staging", body={"name": "Rehearsal"})
 
@@ -176,7 +176,7 @@ async def test_removed_resources_are_skipped_and_canceled_steps_left_out(shop: S
 @pytest.mark.both_databases
 @pytest.mark.parametrize("fifty", [pytest.param("sqlite", marks=pytest.mark.full), "postgres"], indirect=True)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.full)])
-async def test_people_who_make_changes_all_the_time(shop: Shop, seed: int) -> None:
+async def test_people_make_changes_continuously(shop: Shop, seed: int) -> None:
     counts: Counter[str] = Counter()
     chances = [random.Random(2 * seed + one) for one in range(2)]
     errors = []
@@ -187,7 +187,7 @@ async def test_people_who_make_changes_all_the_time(shop: Shop, seed: int) -> No
             for chance in chances:
                 people.create_task(_make_changes(shop, chance, counts, enough, free))
             applied = 0
-            # Until people have made a few changes during the run.
+            # Repeat until people have made a few changes during the run.
             while applied < 3 or not _is_lively(counts):
                 ended = await _apply_among_people(shop, free)
                 errors += [one["error"] for one in ended["operations"] if one["status"] == "failed"]
@@ -268,7 +268,7 @@ async def _apply_among_people(shop: Shop, free: asyncio.Event) -> Any:
                 assert status == 409, result
                 tries += 1
                 if tries == _MOST_TRIES:
-                    # People could always be first: let them finish and wait.
+                    # People could always be faster: let them finish and wait.
                     free.clear()
     finally:
         free.set()

@@ -14,7 +14,7 @@ from tests.support.killed_deployer import CHECKS_OUT, INTERRUPTED, STARTS, Kille
 from tests.support.waits import poll_until_equal
 
 _HOST = "staging.shop.localhost"
-# No other process on this machine sleeps so long.
+# No other process on this machine sleeps for exactly this time.
 _WAITING = f"sleep {10_000 + os.getpid()}"
 
 
@@ -119,7 +119,7 @@ async def test_running_processes_outlive_a_kill_and_are_adopted(running_deployer
     deployer.start()
     await poll_until_equal(lambda: fetch_app(deployer.port, _HOST), answered)
     away = time.monotonic() - killed_at
-    print(f"nobody answered for {away:.2f} s")
+    print(f"no application responded for {away:.2f} s")
     await scenario.wait_settled(deployer)
     assert {mark: [each.pid for each in found] for mark, found in deployer.marked().items()} == before
 

@@ -1,5 +1,5 @@
 """Of two deployers only one has the environment: the other takes over when the lease expires, and the first, which was
-only slow, changes nothing any more."""
+only slow, changes nothing afterwards."""
 
 import asyncio
 import signal
@@ -18,8 +18,8 @@ from tests.support.deploy_scenario import DeployScenario, fetch_app, open_scenar
 from tests.support.deployer_process import DeployerProcess, deployer_process
 from tests.support.waits import poll_until_equal
 
-# Of the first deployer, whose lease the second waits for; of the second, whose lease must not expire on a stalled
-# machine.
+# The lease of the first deployer, for whose end the second waits; and that of the second, which must not expire on a
+# stalled machine.
 _LEASE_SECONDS = 3.0
 _LONG_LEASE_SECONDS = 120.0
 # The first deployer's build waits twice. Between the waits, while the deployer is stopped, it prints a line that must
@@ -84,7 +84,7 @@ def _answering(deployer: DeployerProcess) -> int | None:
     return int(answer["mark"].split("/")[2]) if isinstance(answer, dict) else None
 
 
-# Leases are taken and renewed by conditional updates, and Postgres may run two at once.
+# Leases are taken and renewed by conditional updates, and Postgres may run two concurrently.
 @pytest.mark.both_databases
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=pytest.mark.full), "postgres"])
@@ -126,7 +126,7 @@ async def test_a_deployer_that_lost_its_lease_changes_nothing(
             first.send(signal.SIGCONT)
             await poll_until_equal(first.marked, {})
             await poll_until_equal(first.strays, [])
-            # It removes the build that the second deployer repeated, and keeps its own earlier build.
+            # The first deployer removes the build that the second repeated, and keeps its own earlier build.
             await poll_until_equal(first.artefacts, ["1"])
             await asyncio.sleep(_LEASE_SECONDS)
             assert await _rows(scenario) == before

@@ -1,4 +1,4 @@
-"""An edge without brokers under many clients: its memory is bounded, and it recovers by itself."""
+"""An edge without brokers under many clients: its memory is bounded, and it recovers without a restart."""
 
 import asyncio
 import secrets

@@ -1,5 +1,5 @@
 """A consumer is frozen with SIGSTOP in the middle of its insert. Another consumer stores the chunk, and the server
-takes inserts until it has forgotten the token. Then the first consumer continues: its insert is too late and is
+accepts inserts until it has forgotten the token. Then the first consumer continues: its insert is too late and is
 refused."""
 
 import asyncio

@@ -32,7 +32,7 @@ _PAUSE_SECONDS = 0.02
 
 @dataclass(slots=True)
 class SmallDisk:
-    """A file system of its own, which a file fills to the last block."""
+    """A separate file system, which a file fills to the last block."""
 
     folder: Path
 
@@ -55,7 +55,7 @@ def _small_disk(tmp_path: Path, size: str = "512m") -> Iterator[SmallDisk]:
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "pharos-test-disk", str(folder)]
     if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("nothing can be mounted here")
+        pytest.skip("this machine cannot mount a file system")
     try:
         yield SmallDisk(folder)
     finally:
@@ -157,7 +157,7 @@ def test_a_full_disk_loses_no_acknowledged_events(tmp_path: Path) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(600)
 def test_people_sign_in_and_free_space_on_a_full_disk(tmp_path: Path) -> None:
-    """Also after a restart: without the reserve of the disk, no database would open."""
+    """This holds even after a restart: without the disk reserve, no database would open."""
     with _small_disk(tmp_path) as disk:
         platform = PlatformProcess(disk.folder / "data")
         platform.log = Path(tempfile.mkdtemp(dir=tmp_path)) / "log"
@@ -180,7 +180,7 @@ def test_people_sign_in_and_free_space_on_a_full_disk(tmp_path: Path) -> None:
             wait_within(90, reserve.exists, platform.log.read_text)
             assert platform.stop() == 0
             disk.fill()
-            # Not ready: the event log takes nothing on a disk as full as this.
+            # Not ready, because the event log accepts no records on such a full disk.
             platform.start(ready=503)
             assert not reserve.exists()
             _browse(platform, "GET", "/v1/overview", cookie=before)
@@ -191,7 +191,7 @@ def test_people_sign_in_and_free_space_on_a_full_disk(tmp_path: Path) -> None:
 
 
 def _browse(platform: PlatformProcess, method: str, path: str, body: object = None, cookie: str = "") -> str:
-    """Send what a page sends; return the cookie of the session."""
+    """Send the requests of a page; return the cookie of the session."""
     headers = {"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin", "Cookie": cookie}
     sent = None if body is None else json.dumps(body).encode()
     answer = platform.request(method, f"/api{path}", body=sent, headers=headers)

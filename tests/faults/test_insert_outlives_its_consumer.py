@@ -1,5 +1,5 @@
 """A consumer is killed while the server still processes its insert. The next consumer finds no stored rows and inserts
-them, and then the first insert arrives too: both count once only because chunk and token are the same.
+them, and then the first insert arrives too: the rows are stored once only because chunk and token are the same.
 
 Without the plan in the commit's metadata, the next consumer would take a larger chunk with another token.
 """

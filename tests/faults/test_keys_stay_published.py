@@ -1,4 +1,4 @@
-"""The control plane keeps the keys published, whichever of its two engines is unavailable meanwhile."""
+"""The control plane keeps the keys published while either of its two engines is unavailable."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 
 class Database:
-    """Makes sessions, or fails like an unavailable database."""
+    """Opens sessions, or fails like an unavailable database."""
 
     def __init__(self, sessions: async_sessionmaker[AsyncSession]) -> None:
         self._sessions = sessions
@@ -121,7 +121,7 @@ async def test_all_keys_are_published_again_after_redis_was_emptied(
     with pytest.raises(StorageUnavailable):
         await control.revoke_key(revoked_id)
     server.start()
-    # Never refused meanwhile: missing keys are not the same as unknown keys.
+    # No key is refused meanwhile: missing keys are not the same as unknown keys.
     async with asyncio.timeout(60):
         while (found := await control.accepts_key(unused)) is not True:
             assert found is None
@@ -147,7 +147,7 @@ async def test_a_key_revoked_during_an_outage_is_removed_when_redis_returns_with
         with pytest.raises(StorageUnavailable):
             await control.revoke_key(revoked_id)
     else:
-        # As after a failover to a replica without the last changes.
+        # This is the state after a failover to a replica without the last changes.
         await control.revoke_key(revoked_id)
         server.stop()
     server.start()

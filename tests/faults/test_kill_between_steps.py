@@ -84,7 +84,7 @@ def test_a_kill_at_each_step_leaves_each_event_stored_once(tmp_path: Path, steps
 @pytest.mark.timeout(300)
 def test_a_kill_between_the_blocks_of_one_record_stores_each_row_once(tmp_path: Path) -> None:
     """The rows need more than one block: the next start inserts the missing ones."""
-    # As from an edge without a bound on the rows of a request.
+    # Like a request from an edge without a limit on the rows of a request.
     variables = {"PHAROS_MAX_EXPANDED_BYTES": str(2**30)}
     platform = PlatformProcess(tmp_path / "data", command=_KILLABLE, env=variables)
     body = logs(*[{"body": {"stringValue": str(n)}} for n in range(_LARGE_RECORDS)])

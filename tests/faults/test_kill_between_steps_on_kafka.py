@@ -67,7 +67,7 @@ async def test_a_kill_at_each_step_leaves_each_event_stored_once(
                     break
             assert await asyncio.to_thread(process.wait, 120) == -9, (tmp_path / "consumer.log").read_text()
             order.unlink()
-            # As if the last batch had got no response: its client sends it again.
+            # The last batch got no response, so its client sends it again.
             await sender.send(step, sender.sent[step] - 1)
             for number in range(sender.sent[step], sender.sent[step] + 10):
                 await sender.send(step, number)

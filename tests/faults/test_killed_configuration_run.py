@@ -1,4 +1,5 @@
-"""Workers are killed with SIGKILL during a run of fifty steps, which ends as if undisturbed, each step applied once.
+"""Workers are killed with SIGKILL during a run of fifty steps. The run ends as without kills, with each step applied
+once.
 
 `make test` kills at each checkpoint once per kind of resource, `make test-full` at every checkpoint of each step.
 """
@@ -36,7 +37,7 @@ from tests.support.listed_keys import entries_reader
 from tests.support.redis_server import RedisServer, running_redis
 
 _CHECKPOINTS = ("started", "applied", "published")
-# How long a control plane waits before it takes over from one that may have ended.
+# Time that a control plane waits before it takes over from another one that may have ended.
 _LEASE_SECONDS = 0.1
 _MOST_LIVES = 1000
 _FEWEST_KILLS = 3
@@ -78,7 +79,7 @@ async def prepared(fifty: Fifty, tmp_path_factory: pytest.TempPathFactory) -> Pr
 
 @dataclass(frozen=True, slots=True)
 class DeployScenario:
-    """The run in a database and a key directory of its own, and its workers."""
+    """The run in a new database and a new key directory, and its workers."""
 
     prepared: Prepared
     sessions: Sessions
@@ -254,7 +255,7 @@ async def test_kills_at_random_moments(
 ) -> None:
     async with _stage(prepared, redis_server, tmp_path) as scenario:
         kills = await _kill_at_random(scenario.workers[0], random.Random(seed), 0.2)
-        assert kills >= _FEWEST_KILLS, "it was finished before the kills came"
+        assert kills >= _FEWEST_KILLS, "the run ended before the kills"
         await scenario.check_complete()
 
 
@@ -265,19 +266,19 @@ async def test_two_workers_that_are_killed_at_random_moments(
     async with _stage(prepared, redis_server, tmp_path, workers=2) as scenario:
         moments = random.Random(1)
         kills = await asyncio.gather(*(_kill_at_random(worker, moments, 1.0) for worker in scenario.workers))
-        assert sum(kills) >= _FEWEST_KILLS, "it was finished before the kills came"
+        assert sum(kills) >= _FEWEST_KILLS, "the run ended before the kills"
         await scenario.check_complete()
 
 
 async def _kill_at_random(worker: RestartedWorker, moments: random.Random, longest: float) -> int:
     """Kill lives, each after `longest` seconds at most, until one finishes; return the number of kills."""
     for count in range(_MOST_LIVES):
-        # Limit the progress of the first lives, however late the kill comes.
+        # Limit the progress of the first lives, even if the kill is late.
         await worker.start(
             f"wait {COUNT * (count + 1) // (_FEWEST_KILLS + 1)}" if count < _FEWEST_KILLS else ""
         )
         ending = asyncio.create_task(worker.wait_ended())
-        # Ever longer, so that the run ends on any machine.
+        # Increase the time, so that the run ends on any machine.
         await asyncio.wait([ending], timeout=moments.uniform(0.05, longest + count / 20))
         worker.kill()
         if not await ending:

@@ -22,7 +22,7 @@ _SECRETS = {"signing_secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLw+s"}
 async def test_a_worker_killed_at_each_step(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    # Where other workers are possible, the lease of a killed one has to end first.
+    # If other workers are possible, the lease of a killed worker has to end first.
     leases = ("--lease-seconds", "60", "--alone") if kind == "sqlite" else ("--lease-seconds", "2")
     async with (
         migrated_database(kind, request, tmp_path) as url,
@@ -49,12 +49,12 @@ async def test_a_worker_killed_at_each_step(
             assert await worker.wait_ended() == bool(kill_at), worker.log_tail()
             assert [request.headers["webhook-id"] for request in receiver.received] == received, kill_at
         assert await deliveries.read_statuses() == dict.fromkeys([first, second, third], "sent")
-        # What a killed worker could not store is not listed.
+        # Attempts that a killed worker could not store are not listed.
         assert [len(await deliveries.read_attempts(message)) for message in (first, second, third)] == [
             1,
             1,
             1,
         ]
-        # A repeat has the same content, so that a receiver can tell it by its ID.
+        # A repeated message has the same ID and content, so that a receiver can recognize it.
         assert len({request.body for request in receiver.received}) == 3
         await engine.dispose()

@@ -46,8 +46,8 @@ _DEPLOY = {
     "before driver.reconcile": None,
     "after driver.reconcile": None,
 }
-"""The points of a deployment, and the log line of a kill there; None: no line, because nothing was begun or left to
-do."""
+"""The points of a deployment, and the log line after a kill there; None for no line, because nothing was begun or left
+to do."""
 _FIRST = [
     "after begin_attempt",
     "printed building",
@@ -138,7 +138,7 @@ async def test_a_promotion(running_deployer: KilledDeployer, point: str) -> None
     await running_deployer.check_recovery(number, _PROMOTION[point], running_deployer.production)
 
 
-# A decorator of its own, so that one fixture serves all points.
+# A separate decorator, so that one fixture serves all points.
 @pytest.mark.parametrize("killed", ["postgres"], indirect=True)
 @pytest.mark.parametrize("point", _points(_ON_POSTGRES, {"after record.make_live"}))
 async def test_a_deploy_on_postgres(running_deployer: KilledDeployer, point: str) -> None:

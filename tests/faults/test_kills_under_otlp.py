@@ -107,7 +107,7 @@ def test_acknowledged_records_are_stored_once(tmp_path: Path, kills: int) -> Non
                 time.sleep(moments.uniform(0.3, 1.5))
                 platform.kill()
                 platform.start()
-            # However long this machine takes to send so much.
+            # Send this much, however long the machine takes.
             wait_until(lambda: len(sender.acknowledged) > _FEWEST, 180)
         finally:
             sender.ended.set()

@@ -49,7 +49,7 @@ class Sender:
     topic: str
     sent: int = 0
     seconds: list[float] = field(default_factory=list)
-    """Of each acknowledged append."""
+    """Durations of the acknowledged appends, in seconds."""
 
     async def send(self, batches: int) -> None:
         for _ in range(batches):
@@ -114,7 +114,7 @@ async def test_positions_and_plan_survive_a_moving_coordinator(tmp_path: Path) -
         exits.callback(victim.kill)
         await sender.send(20)
         await until_stored(front, 20 * _EVENTS)
-        # What is stored is committed a moment later.
+        # Stored records are committed a moment later.
         await _until(positions.are_past_the_beginning)
         (tmp_path / "kill-at").write_text("after plan")
         await sender.send(20)
@@ -130,7 +130,7 @@ async def test_positions_and_plan_survive_a_moving_coordinator(tmp_path: Path) -
         proxy.code = _LOADING
         working = consumers.start()
         exits.callback(working.kill)
-        # A consumer that takes the response for a position would begin at 0 immediately.
+        # A consumer that mistakes the response for a position would begin at 0 immediately.
         for code, text in _ANSWERS.items():
             proxy.code = code
             now = len(consumers.log.read_text())

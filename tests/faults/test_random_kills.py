@@ -35,7 +35,7 @@ def test_every_event_is_stored_once_after_random_kills(tmp_path: Path, kills: in
     variables = {"PHAROS_INGEST_RATE": "1000000", "PHAROS_INGEST_BURST": "1000000"}
     with platform_process(tmp_path / "data", env=variables) as platform:
         command = [str(PHAROS), "send", str(file), "--data", str(platform.data)]
-        # So slow that the kills happen during the sending, on any machine.
+        # So slow that the kills happen during the transfer, on any machine.
         slowly = [*command, "--rate", "1500"]
         sender = fork_server.popen(slowly, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
@@ -47,7 +47,7 @@ def test_every_event_is_stored_once_after_random_kills(tmp_path: Path, kills: in
                     sender.wait()
                     sender = fork_server.popen(slowly, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 platform.start()
-            assert sender.poll() is None, "the kills came after the sending"
+            assert sender.poll() is None, "the kills came after the transfer"
             sender.kill()
             sender.wait()
             sender = fork_server.popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -108,7 +108,7 @@ async def test_events_acknowledged_after_a_recreation_are_stored_once(
         noticed = time.monotonic()
         await _until(lambda: _all_have(clients, _BATCHES, noticed), working)
         for client in clients:
-            # Its sender never got the response.
+            # The sender never got the response.
             for batch in list(before[client.account])[:5]:
                 assert (await client.send(batch)).status == 202
         _send(clients, False)

@@ -14,7 +14,7 @@ def _send(platform: PlatformProcess, sender: int, accepted: list[str]) -> None:
         try:
             answer = platform.ingest({"batch_id": name, "events": [{"type": "log", "id": name}] * 3})
         except OSError:
-            # The port is closed, or the connection ended before a response: nothing was promised.
+            # The port is closed, or the connection ended before a response, so no batch was acknowledged.
             return
         if answer.status == 202:
             accepted.append(name)

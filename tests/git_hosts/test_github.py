@@ -20,7 +20,7 @@ from tests.git_hosts.payloads import MISSING, read
 
 _PUBLISHED = Path("../shared/testdata/github")
 published = pytest.mark.skipif(
-    not _PUBLISHED.exists(), reason="GitHub's published payloads are not beside the project"
+    not _PUBLISHED.exists(), reason="GitHub's published payloads are not next to the project"
 )
 _HELLO = HostedRepository("Codertocat/Hello-World", "186853002", "https://github.com/Codertocat/Hello-World")
 _SHOP, _TILL = HostedRepository("acme/shop", "15"), HostedRepository("Acme/Till", "16")

@@ -1,4 +1,4 @@
-"""The event and the ID of a delivery, and the headers that say how its body is written."""
+"""The event and the ID of a delivery, and the headers with the encoding of its body."""
 
 import json
 from urllib.parse import quote, urlencode

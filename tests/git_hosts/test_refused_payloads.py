@@ -70,7 +70,7 @@ _OPTIONAL = [
     ("gitlab-push", "before"),
     ("bitbucket-push", "push.changes.0.old"),
 ]
-"""Members that do not decide whether anything is deployed."""
+"""Members that do not affect whether a push is deployed."""
 _EACH_MEMBER = [(name, path) for name, paths in _MEMBERS.items() for path in paths]
 _COMMITS = [
     ("github-push", "before"),

@@ -1,7 +1,7 @@
 """Send small OTLP bodies with large rows to a running Pharos, during another client's ingest, and report the costs.
 
 `python -m tests.hostile.attack_expansion [--each N] [--limit BYTES]` starts a `pharos up` of its own. `--limit` sets
-`PHAROS_MAX_EXPANDED_BYTES`: with a large one the edge lets the bodies through, as an edge without the limit did.
+`PHAROS_MAX_EXPANDED_BYTES`: with a large one the edge accepts the bodies, as it would without the limit.
 """
 
 import argparse
@@ -35,7 +35,7 @@ class Cost:
     """The costs of an attack."""
 
     answers: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """By body and status."""
+    """Number of responses by body and status."""
     rows: int = 0
     dead_letters: int = 0
     idle_mb: int = 0
@@ -44,7 +44,7 @@ class Cost:
     """Seconds of each ingest request of the other client, slowest last; all returned 202."""
     neighbour_stored: bool = False
     seconds: float = 0.0
-    """Until all requests were consumed."""
+    """Seconds until all requests were consumed."""
 
 
 def attack(

@@ -1,4 +1,4 @@
-"""Request many reports at once from a running Pharos, during another tenant's ingest and reports; print the delays.
+"""Request many concurrent reports from a running Pharos, during another tenant's ingest and reports; print the delays.
 
 `python -m tests.hostile.attack_reports [--views N] [--at-once N] [--seconds N]` starts a `pharos up` of its own with
 two accounts, each with a site.
@@ -37,11 +37,11 @@ class Delays:
     batches: Counter[int | str] = field(default_factory=Counter)
     reports: Counter[int | str] = field(default_factory=Counter)
     accepted: list[float] = field(default_factory=list)
-    """Until the other tenant's batch was accepted."""
+    """Seconds until the other tenant's batch was accepted."""
     stored: list[float] = field(default_factory=list)
-    """From accepted until the receipt says stored."""
+    """Seconds from the acceptance until the receipt's status is `stored`."""
     answered: list[float] = field(default_factory=list)
-    """Until the response to the other tenant's report of 30 days."""
+    """Seconds until the response to the other tenant's report of 30 days."""
 
 
 async def fill(folder: Path, views: int) -> None:
@@ -68,7 +68,7 @@ class Caller:
     site: int
 
     async def report(self, days: int) -> int | str:
-        """Return the status of a report, or how the connection ended."""
+        """Return the status of a report, or the error that ended the connection."""
         url = f"{self.url}/v1/analytics/sites/{self.site}/report?days={days}"
         return await _status(self.http.get(url, headers={"Authorization": f"Bearer {self.token}"}))
 
@@ -83,8 +83,8 @@ async def _status(request: Any) -> int | str:
 
 
 async def attack(attacker: Caller, other: Caller, ingest_key: str, at_once: int, seconds: float) -> Delays:
-    """Keep requesting so many reports of 365 days at once, while the other tenant sends batches and requests
-    reports."""
+    """Keep requesting the given number of concurrent reports of 365 days, while the other tenant sends batches and
+    requests reports."""
     delays = Delays()
     ended = asyncio.Event()
     working = [asyncio.create_task(_ask_again(attacker, delays, ended)) for _ in range(at_once)]

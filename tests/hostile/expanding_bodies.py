@@ -1,4 +1,4 @@
-"""Small OTLP bodies with large rows; each is named after the part that expands."""
+"""Small OTLP bodies with large rows. The name of each body is that of the part that expands."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -71,7 +71,7 @@ def _schema_url_traces(times: float) -> bytes:
 
 
 def _service_name_logs(times: float) -> bytes:
-    """The service name is stored in a column of its own too."""
+    """The service name is also stored in a separate column."""
     body = logs(*[{}] * int(1_000 * times))
     name = attribute("service.name", stringValue="x" * 2**16)
     body["resourceLogs"][0]["resource"] = {"attributes": [name]}

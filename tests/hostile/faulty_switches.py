@@ -3,8 +3,8 @@
     python -m tests.hostile.faulty_switches
 
 Each fault has a deployer on SQLite in this process, with two applications: `shop` meets the fault, and `blog` is its
-neighbour. Both have a variable. The program prints what the deployment came to, whether each application still has the
-process of before, and what the callers of both were answered. The proxy is part of the deployer: while the deployer
+neighbour. Both have a variable. The program prints the result of the deployment, whether each application still has its
+earlier process, and the responses to the callers of both. The proxy is part of the deployer: while the deployer
 restarts, connections are refused (`ClientConnectorError`).
 """
 
@@ -35,7 +35,8 @@ from tests.support.serve_control import VARIABLE_KEYS
 _FAILURES = 20
 _AWAY_SECONDS = 1.5
 _OBSERVED_SECONDS = 4.0
-# Prints numbers until the file `go` is in its home: more than the deployer keeps in memory while the database is away.
+# Prints numbers until the file `go` is in its home: more lines than the deployer keeps in memory while the database is
+# unavailable.
 _WAITING_STEP = """echo begun >> "$HOME/runs"
 i=0
 until [ -e "$HOME/go" ]; do
@@ -188,7 +189,7 @@ async def attack(name: str) -> tuple[object, ...]:
 
 async def _attack_all() -> None:
     rows = [await attack(name) for name in FAULTS]
-    print_table(("fault", "what it came to", "its own callers", "the neighbour's callers"), rows)
+    print_table(("fault", "result", "its own callers", "the neighbour's callers"), rows)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Send a webhook the events of another repository, as group, organization and system hooks do.
+"""Send events of another repository to a webhook, as group, organization and system hooks do.
 
     python -m tests.hostile.foreign_webhooks
 
 For each Git host: the connected repository has the preview `pr-7`; then another repository of the same owner, whose
 payloads come to the same address with the same signature, merges its own request 7 and pushes its own `main`. The
-program prints what is left of the preview, and how many deployments that push has led to.
+program prints whether the preview still exists, and how many deployments that push has caused.
 """
 
 import asyncio

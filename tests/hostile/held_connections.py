@@ -2,8 +2,9 @@
 
     python -m tests.hostile.held_connections
 
-The edge is a process of its own with the product's default limits, on a real log. While an attack runs, another tenant
-sends batches. Each attack prints that tenant's answers and latency, and the edge's memory before, during and after.
+The edge is a separate process with the product's default limits, on a real log. While an attack runs, another tenant
+sends batches. Each attack prints the responses and the latency of that tenant, and the edge's memory before, during and
+after.
 """
 
 import asyncio
@@ -67,7 +68,7 @@ def _serve(sender: "multiprocessing.connection.Connection") -> None:
 
 @contextlib.contextmanager
 def serving() -> Iterator[Target]:
-    """Run an edge in a process of its own."""
+    """Run an edge in a separate process."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_serve, args=(there,))
@@ -123,7 +124,8 @@ ATTACKS = {
 
 
 async def attack(target: Target, name: str, seconds: float) -> Outcome:
-    """Attack for so long, while another tenant sends ten batches a second; then disconnect and measure the memory."""
+    """Attack for the given time, while another tenant sends ten batches a second; then disconnect and measure the
+    memory."""
     process = psutil.Process(target.pid)
     outcome = Outcome(name)
     outcome.before = outcome.peak = process.memory_info().rss

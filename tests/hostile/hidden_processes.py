@@ -4,7 +4,7 @@
 
 A step and an application start such a process. The program prints how many of them run while the step or the release is
 current, and how many are left when the step has ended, after a rollback to a release without them, and when the
-environment is stopped. Meanwhile another environment's application gets requests. Needs root and namespaces.
+environment is stopped. Meanwhile another environment's application receives requests. Needs root and namespaces.
 """
 
 import asyncio

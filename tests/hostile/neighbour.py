@@ -17,7 +17,7 @@ class Responses:
     """The responses to an application's callers."""
 
     seen: Counter[str] = field(default_factory=Counter)
-    """By status or error. A 200 of another program is `200 of another`."""
+    """Number of responses by status or error. A 200 from another program counts as `200 of another`."""
     slowest: float = 0.0
     """Seconds."""
 

@@ -4,8 +4,8 @@
 
 Pharos runs as an ordinary user who has an SSH key that a real ssh server accepts, a `.netrc`, and an agent's socket in
 `/run/user`. A build reads them, connects to the ssh server with the keys that ssh finds by itself, sends a signal to
-Pharos, and kills the processes of another application, whose callers go on asking. Then Pharos runs as root, and a
-build uses ssh with a key of its own, as a submodule does. The program prints what succeeded. Needs root,
+Pharos, and kills the processes of another application, whose callers keep sending requests. Then Pharos runs as root,
+and a build uses ssh with a key of its own, as a submodule does. The program prints which attacks succeeded. Needs root,
 openssh-server and `/usr/bin/python3`.
 """
 
@@ -61,7 +61,7 @@ def attack_ordinary_user(key: Path, port: int) -> dict[str, Any]:
 
 
 async def use_ssh_as_root(folder: Path, key: Path, port: int) -> str:
-    """Return the output of ssh in a build with a key of its own, if Pharos is root."""
+    """Return the output of ssh in a build with its own key, if Pharos is root."""
     sandbox = make_sandbox(folder / "place")
     owner = sandbox.confinement.owner
     assert owner is not None
@@ -87,7 +87,7 @@ def main() -> None:
             report = attack_ordinary_user(folder / "key", port)
             as_root = asyncio.run(use_ssh_as_root(folder, folder / "key", port))
     if not report["has_namespaces"]:
-        print("This kernel grants ordinary users no namespaces: the rights of files are all that is left.")
+        print("This kernel grants ordinary users no namespaces: only file permissions protect the keys.")
     killed, signals = report["neighbours"], report["signals"]
     seen = ", ".join(f"{count} x {kind}" for kind, count in sorted(report["seen"].items()))
     print_table(

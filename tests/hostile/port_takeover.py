@@ -5,7 +5,7 @@
 The attacker's application reads the neighbour's port from `/proc/net/tcp` and binds it as soon as it is free. The
 neighbour's application is killed several times; after each crash, once the attacker has the port, twelve callers of the
 neighbour send a request with a cookie, and every other one asks for a WebSocket. The program prints what the attacker
-got, and the responses to the neighbour's callers. Needs root, as each environment has a user of its own.
+received, and the responses to the neighbour's callers. Needs root, as each environment has a user of its own.
 """
 
 import asyncio
@@ -69,7 +69,8 @@ async def _becomes_true(condition: Callable[[], object]) -> bool:
 
 
 async def _crash(under_test: DriverUnderTest, outcome: Outcome) -> bool:
-    """Crash the neighbour's application once. Return False if it does not run, as the attacker still has its port."""
+    """Crash the neighbour's application once. Return False if it does not run because the attacker still has its
+    port."""
     if not await _becomes_true(lambda: under_test.first_status(_NEIGHBOUR).state == "running"):
         return False
     before, taken = under_test.first_status(_NEIGHBOUR).pid, _stolen(under_test)["port"]
@@ -85,7 +86,7 @@ async def _crash(under_test: DriverUnderTest, outcome: Outcome) -> bool:
 
 
 async def attack(crashes: int) -> Outcome:
-    """Crash the neighbour's application so many times."""
+    """Crash the neighbour's application the given number of times."""
     outcome = Outcome()
     async with driver_under_test() as under_test:
         attacker = under_test.write_run(2, ATTACKER, variables=under_test.victim_variables(_NEIGHBOUR))

@@ -1,4 +1,4 @@
-"""Runs a proxy in a process of its own, so that tests can measure its memory and CPU."""
+"""Runs a proxy in a separate process, so that tests can measure its memory and CPU."""
 
 import asyncio
 import contextlib

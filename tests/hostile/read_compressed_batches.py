@@ -26,7 +26,7 @@ KEYS = {HOSTILE: b"d", OTHER: b"k"}
 
 
 async def read_hostile(consumer: KafkaLogConsumer, count: int) -> int:
-    """Read so many records as the consumer loop does; return their bytes."""
+    """Read the given number of records as the consumer loop does; return their bytes."""
     at = size = 0
     while at < count:
         for record in await consumer.read(HOSTILE, at, None, READ_BYTES, 5.0):

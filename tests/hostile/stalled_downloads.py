@@ -2,7 +2,7 @@
 
     python -m tests.hostile.stalled_downloads [NUMBER]
 
-The proxy is a process of its own. The program prints its memory before, during and after the attack.
+The proxy is a separate process. The program prints its memory before, during and after the attack.
 """
 
 import asyncio
@@ -98,7 +98,7 @@ async def _ended(flood: Flood) -> None:
 
 
 async def _settled(process: psutil.Process, seconds: float) -> int:
-    """Return the memory after it has changed by less than a mebibyte for so long."""
+    """Return the memory after it has changed by less than a mebibyte for the given time."""
     last, since, loop = process.memory_info().rss, 0.0, asyncio.get_running_loop()
     since = loop.time()
     async with asyncio.timeout(_SETTLE_SECONDS):

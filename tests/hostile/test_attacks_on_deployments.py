@@ -1,6 +1,6 @@
 """Attacks on deployments fail, and the neighbour's callers are served.
 
-Smaller tests of the same are in `tests/deployer`.
+`tests/deployer` has smaller tests of the same attacks.
 """
 
 import os

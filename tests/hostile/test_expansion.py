@@ -1,5 +1,5 @@
-"""Small bodies with large rows: the edge refuses most, the consumers store all rows of accepted ones, and others are
-served meanwhile."""
+"""Small bodies with large rows: the edge refuses most, the consumers store all rows of accepted bodies, and other
+callers are served meanwhile."""
 
 from pathlib import Path
 

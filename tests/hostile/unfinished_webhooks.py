@@ -2,9 +2,9 @@
 
     python -m tests.hostile.unfinished_webhooks
 
-Nobody in particular sends bodies of 5 MiB and ever smaller ones, but for the last byte of each: 67 MB that prove
-nothing. Attacker and host come from one address, as behind a gateway that is not trusted: the worst case. Five
-deliveries with a good signature follow, one a second. The program prints what they were answered.
+An attacker without a secret sends bodies of 5 MiB and smaller ones, 67 MB in all, each without its last byte. Attacker
+and host have the same address, as behind a gateway that is not trusted, which is the worst case. Five deliveries with a
+valid signature follow, one a second. The program prints the responses to them.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
     python -m tests.hostile.unread_uploads [NUMBER]
 
-The proxy is a process of its own with the product's default limits. The program prints the responses to the neighbour's
+The proxy is a separate process with the product's default limits. The program prints the responses to the neighbour's
 and the attacker's callers.
 """
 

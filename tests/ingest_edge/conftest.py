@@ -260,7 +260,7 @@ async def open_edge(
     **limits: Any,
 ) -> AsyncIterator[RunningEdge]:
     """Start an edge on a free port. `limits` are fields of `Limits`; the others are the product's defaults. `rate` is
-    that of the key's account, whose tokens come by `clock`; `directory` stands in for the one in memory."""
+    that of the key's account, whose bucket refills by `clock`. `directory` replaces the one in memory."""
     async with AsyncExitStack() as stack:
         log_path = folder / "event-log.sqlite"
         log = await open_sqlite_log(log_path, log_max_bytes)

@@ -1,4 +1,4 @@
-"""The accelerator: it accepts real traffic, and never what Python's decoders refuse, repair or count otherwise.
+"""The accelerator accepts real traffic, and no body that Python's decoders refuse, repair or count differently.
 
 `python -m loadtests.fuzz_accelerator` compares for longer.
 """
@@ -81,7 +81,7 @@ def test_accepts_valid_bodies_of_all_shapes(comparison: Callable[..., Comparison
     """UTF-8, escapes, white space, time offsets, nulls, unknown members, and members in any order."""
     chance = random.Random(1)
     accepted = [comparison(kind).compare(make_body(chance, kind)) for _ in range(300)]
-    # A few values are nested more deeply than the accelerator goes.
+    # A few values are nested more deeply than the accelerator supports.
     assert sum(accepted) >= 295
 
 
@@ -129,7 +129,7 @@ LEFT_TO_PYTHON = {
     "text after the end": batch('{"type":"log"}') + b"x",
     "a byte order mark": b"\xef\xbb\xbf" + batch('{"type":"log"}'),
     "an empty body": b"",
-    "too deep for it": batch(f'{{"type":"log","payload":{{"a":{"[" * 80}{"]" * 80}}}}}'),
+    "deeper than it supports": batch(f'{{"type":"log","payload":{{"a":{"[" * 80}{"]" * 80}}}}}'),
 }
 
 
@@ -256,7 +256,7 @@ def test_agrees_on_every_member_with_odd_values(comparison: Callable[..., Compar
 
 
 def _places(node: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """Yield the path of each member and item, without indexes, and where it is. Values within values are left out."""
+    """Yield the path of each member and item, without indexes, and its location. Values within values are omitted."""
     children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     for key, child in children:
         below = (*path, key if isinstance(key, str) else "[]")
@@ -272,7 +272,7 @@ def test_agrees_on_strings_that_are_not_utf8(comparison: Callable[..., Compariso
     checked = 0
     for _ in range(300):
         body = make_body(chance, kind)
-        # The first bytes of characters that are not ASCII, and bytes of IDs, which may have any value.
+        # First bytes of characters that are not ASCII, and bytes of IDs, which may have any value.
         for at in [index for index, byte in enumerate(body) if byte >= 0xC0]:
             compare(body[:at] + b"\xff" + body[at + 1 :])
             checked += 1
@@ -408,7 +408,9 @@ async def test_edge_counts_the_same_records(
         ]
 
 
-async def test_partial_success_stays_pythons(start_edge: StartEdge, accelerator: Accelerator) -> None:
+async def test_python_validates_requests_with_rejected_records(
+    start_edge: StartEdge, accelerator: Accelerator
+) -> None:
     edge = await start_edge(accelerator=accelerator)
     answer = await _export(edge, "traces", traces("null", spanId="0" * 16), "application/json")
     assert answer.document()["partialSuccess"]["rejectedSpans"] == "1"

@@ -136,7 +136,8 @@ async def test_concurrent_requests_share_a_lease() -> None:
 
 
 async def test_few_requests_of_a_steady_sender_find_too_few_tokens_late() -> None:
-    """A request that starts without waiting, and then has to wait for tokens, has been decoded for nothing."""
+    """A request that starts on the fast path, and then has to wait for tokens, is decoded a second time on the usual
+    path."""
     limit, shares = RateLimit(rate=5000, burst=50_000), {}
     for events in (1, 10, 34, 51, 75, 99, 100, 150, 300, 500):
         clock = Clock()

@@ -243,7 +243,7 @@ async def test_a_connection_cut_in_mid_body_stores_nothing_and_frees_its_budget(
     assert (await edge.post(BATCH)).status == 202
 
 
-async def test_what_follows_a_body_on_its_connection_is_another_request(edge):
+async def test_bytes_after_a_body_are_another_request(edge):
     request = edge.head(f"Content-Length: {len(BATCH)}") + BATCH
     assert (await edge.raw([request + request])).status == 202
     while edge.stored_records() < 2:

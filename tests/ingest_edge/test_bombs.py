@@ -1,4 +1,4 @@
-"""Small bodies that become large, like decompression bombs: their memory in an edge in a separate process.
+"""Small bodies that become large, like decompression bombs: the memory that they use in an edge in a separate process.
 
 Run as a program (`python -m`), this file is that process.
 """
@@ -83,7 +83,7 @@ BOMBS = {
     "zstd that declares less than it holds": Bomb("zstd", lambda: zstd_run(2 * _GIB, declared=_BLOCK), 422),
     "zstd with a window of 2 GiB": Bomb("zstd", lambda: zstd_run(2 * _GIB, window_log=31), 422),
     "gzip of gzip to 2 GiB": Bomb("gzip", lambda: gzip.compress(deflate_blocks(2 * _GIB, 31)), 422),
-    # Below every size limit, but large as objects. The body itself is 20 MiB, and copied once or twice.
+    # Below every size limit, but large as Python objects. The body itself is 20 MiB, and copied once or twice.
     "1.4 million events": Bomb(
         "gzip", lambda: dense(_EVENTS, b'{"type":"log"},', b'{"type":"log"}]}'), 413, 80
     ),
@@ -97,7 +97,7 @@ BOMBS = {
         413,
         80,
     ),
-    "3 million objects beside a fault": Bomb(
+    "3 million objects next to a fault": Bomb(
         "gzip", lambda: dense(b'{"batch_id":7,"events":[{"type":"log"}],"x":[', b'{"":0},', b"0]}"), 422, 80
     ),
     "3 million objects as batch_id": Bomb(
@@ -112,7 +112,7 @@ BOMBS = {
     "5 million brackets in texts": Bomb("gzip", lambda: dense(b"[", b'"[",', b"0]"), 422, 80),
     "20 million opening brackets": Bomb("gzip", lambda: dense(b"", b"[", b""), 422, 80),
     "20 million closing brackets": Bomb("gzip", lambda: dense(b"", b"]", b""), 422, 80),
-    "20 million brackets that do not match": Bomb("gzip", lambda: dense(b"", b"{]", b""), 422, 80),
+    "20 million unmatched brackets": Bomb("gzip", lambda: dense(b"", b"{]", b""), 422, 80),
     "20 million quotes": Bomb("gzip", lambda: dense(b"", b'"', b""), 422, 80),
     "a text of emoji outside of every event": Bomb(
         "gzip", lambda: dense(b'{"batch_id":"b","events":[{}],"x":"', "🦔".encode(), b'"}'), 422, 80
@@ -161,7 +161,7 @@ class EdgeProcess:
         return int(line.split()[1])
 
 
-# One process for each bomb: memory that the C library keeps of one would count for the next.
+# One process for each bomb, because memory that the C library keeps after one bomb would count for the next.
 @pytest.fixture
 def edge_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EdgeProcess]:
     folder = tmp_path_factory.mktemp("edge")
@@ -196,7 +196,7 @@ def test_a_bomb_is_refused_and_costs_little(name, edge_process):
     assert edge_process.send(b'{"batch_id":"b","events":[{"type":"log"}]}', "identity") == 202
 
 
-def test_the_bombs_are_what_they_say():
+def test_bombs_have_the_declared_sizes():
     decoder = zlib.decompressobj(31)
     assert decoder.decompress(deflate_blocks(64 * _MIB, 31)) == b" " * (64 * _MIB)
     assert len(deflate_blocks(2 * _GIB, 31)) > 2 * _GIB // 1032

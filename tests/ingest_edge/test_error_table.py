@@ -48,7 +48,7 @@ Prepare = Callable[[Any, AsyncExitStack], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Refusal:
-    """A row. A `detail` that ends with … is only the beginning; `answer_headers` are patterns."""
+    """A row. A `detail` that ends with … is only the beginning of the text; `answer_headers` are patterns."""
 
     request: str
     status: int
@@ -148,7 +148,7 @@ class UnreachableDirectory:
 
 
 async def _declares_too_much(edge: Any) -> Any:
-    # No byte of the body follows: the head alone is refused.
+    # No byte of the body follows, so the edge refuses the head alone.
     return await edge.raw([edge.head(f"Content-Length: {5 * _MIB + 1}")])
 
 
@@ -200,7 +200,7 @@ def _zstd_with_window(window_log: int) -> bytes:
     return b"\x28\xb5\x2f\xfd" + bytes([0, (window_log - 10) << 3]) + b"\x01\x00\x00"
 
 
-_KEY_SHAPE = "This is not an ingest key: it starts with phr_ing_, and its check sum must hold."
+_KEY_SHAPE = "This is not an ingest key: it must start with phr_ing_ and have a valid checksum."
 _KEY_MISSING = "Send an ingest key as 'Authorization: Bearer phr_ing_…'."
 _FIX = "The batch was not stored. Fix the fields listed below and send it again."
 _NOT_JSON = "The body is not valid JSON: …"
@@ -225,12 +225,12 @@ def event_with(request: str, field_name: str, value: Any) -> Refusal:
 TABLE = [
     Refusal("no `Authorization` header", 401, _KEY_MISSING, make_post(VALID, Authorization=None)),
     Refusal("another scheme (`Basic`)", 401, _KEY_MISSING, make_post(VALID, Authorization="Basic dTpw")),
-    Refusal("`Bearer` with nothing behind it", 401, _KEY_MISSING, make_post(VALID, Authorization="Bearer")),
+    Refusal("`Bearer` without a key", 401, _KEY_MISSING, make_post(VALID, Authorization="Bearer")),
     Refusal("a key with another prefix", 401, _KEY_SHAPE, with_key(_foreign)),
     Refusal("a mistyped key (wrong check sum)", 401, _KEY_SHAPE, with_key(_mistyped)),
     Refusal("an API token", 401, _KEY_SHAPE, with_key(_api_token)),
     Refusal("a monitor key", 401, _KEY_SHAPE, with_key(_monitor_key)),
-    Refusal("a key that nobody issued", 401, "This key is not known, or was revoked.", with_key(_invented)),
+    Refusal("an unknown key", 401, "This key is not known, or was revoked.", with_key(_invented)),
     Refusal("a revoked key", 401, "This key is not known, or was revoked.", with_key(_revoked)),
     Refusal("an expired key", 401, "This key has expired.", with_key(_expired)),
     Refusal(
@@ -253,7 +253,7 @@ TABLE = [
         for method in ("GET", "PUT", "DELETE", "OPTIONS")
     ),
     Refusal(
-        "a body that does not arrive in time",
+        "a body that arrives too late",
         408,
         "The body did not arrive within …",
         _trickles,
@@ -439,20 +439,20 @@ TABLE = [
         "events[3].payload",
     ),
     invalid(
-        "a fault beside a huge number in `attributes`",
+        "a fault next to a huge number in `attributes`",
         b'{"batch_id":"","events":[{"type":"log","attributes":{"a":1e999}}]}',
         "batch_id",
     ),
     unreadable("`Content-Encoding: gzip`, but the body is not", VALID_BYTES, "gzip"),
-    unreadable("gzip that is cut short", gzip.compress(VALID_BYTES)[:-9], "gzip"),
+    unreadable("truncated gzip", gzip.compress(VALID_BYTES)[:-9], "gzip"),
     unreadable("gzip with a wrong check sum", gzip.compress(VALID_BYTES)[:-8] + bytes(8), "gzip"),
     unreadable("something behind the gzip", gzip.compress(VALID_BYTES) + b"more", "gzip"),
     unreadable("gzip of more than 1,000 members", gzip.compress(b"") * 1001, "gzip"),
-    unreadable("deflate that is broken", b"\x78\x9cno deflate", "deflate"),
-    unreadable("deflate that is cut short", zlib.compress(VALID_BYTES)[:-5], "deflate"),
+    unreadable("broken deflate", b"\x78\x9cno deflate", "deflate"),
+    unreadable("truncated deflate", zlib.compress(VALID_BYTES)[:-5], "deflate"),
     unreadable("something behind the deflate", zlib.compress(VALID_BYTES) + b"more", "deflate"),
     unreadable("`Content-Encoding: zstd`, but the body is not", VALID_BYTES, "zstd"),
-    unreadable("zstd that is cut short", zstd.compress(VALID_BYTES)[:-3], "zstd"),
+    unreadable("truncated zstd", zstd.compress(VALID_BYTES)[:-3], "zstd"),
     unreadable("zstd with a window over 8 MiB", _zstd_with_window(24), "zstd"),
     unreadable("zstd of more than 1,000 frames", zstd.compress(b"") * 1001, "zstd"),
     Refusal(
@@ -494,7 +494,7 @@ TABLE = [
         answer_headers={"Retry-After": "1"},
     ),
     Refusal(
-        "too many bytes of other bodies are in work",
+        "too many bytes of other bodies in flight",
         503,
         "The edge is at its limit of data in flight. Send the same request again.",
         make_post(batch({"type": "log", "details": "x" * 200})),
@@ -514,7 +514,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize("row", TABLE, ids=[f"{row.status} {row.request}" for row in TABLE])
-async def test_a_refusal_says_why_and_stores_nothing(row, start_edge):
+async def test_refusal_has_the_expected_response_and_stores_nothing(row, start_edge):
     edge = await start_edge(**row.edge)
     async with AsyncExitStack() as stack:
         if row.prepare is not None:

@@ -1,4 +1,4 @@
-"""The fast path: which requests take it, and that nobody can tell it from the usual one."""
+"""The fast path: which requests take it, and that its responses and records equal those of the usual path."""
 
 import asyncio
 import contextlib
@@ -77,7 +77,7 @@ async def answers(edge: RunningEdge, sent: bytes, count: int = 1) -> list[Answer
 async def test_only_a_plain_request_takes_it(
     edge: RunningEdge, taken: list[Pending], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What one request is refused for must not decide about the next one.
+    # A refusal of one request must not affect the next one.
     monkeypatch.setattr(Intake, "prefer_usual_path", lambda *_: None)
     valid = batch()
     packed = gzip.compress(valid)
@@ -121,7 +121,7 @@ async def test_a_body_may_arrive_in_pieces_but_soon(
     small, medium, large = (batch(message="x" * size) for size in (100, 100_000, 140_000))
     chunked = head(edge, PLAIN, "Transfer-Encoding: chunked")
     chunk = b"%x\r\n%b\r\n" % (len(small), small)
-    # The wait for the rest never ends by itself in the first cases, and at once in the others.
+    # In the first cases the wait for the rest has no timeout, in the others it ends immediately.
     cases: Mapping[str, tuple[float, list[bytes], int]] = {
         "in two pieces": (60, [request(edge, small)[:-5], small[-5:]], 1),
         "the head alone": (60, [request(edge, small)[: -len(small)], small], 1),
@@ -141,7 +141,7 @@ async def test_a_body_may_arrive_in_pieces_but_soon(
                 await writer.drain()
                 await asyncio.sleep(0.02)
             status = getattr(await _read_answer(reader), "status", None)
-            # The connection goes on.
+            # The connection stays usable.
             if status == 202:
                 writer.write(request(edge, small))
                 assert getattr(await _read_answer(reader), "status", None) == 202
@@ -150,7 +150,7 @@ async def test_a_body_may_arrive_in_pieces_but_soon(
     assert edge.budgets.bytes == 0
 
 
-async def test_what_waits_for_its_body_is_no_idle_connection(
+async def test_connection_that_waits_for_a_body_is_not_idle(
     start_edge: StartEdge, taken: list[Pending], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_server, "_ARRIVAL_SECONDS", 60.0)
@@ -278,7 +278,7 @@ async def test_both_paths_of_otlp_respond_and_store_alike(
         assert len(taken) == 1
 
 
-async def test_after_a_refusal_an_account_takes_the_usual_path_for_a_second(
+async def test_account_takes_the_usual_path_for_a_second_after_a_refusal(
     edge: RunningEdge, taken: list[Pending], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = intake_module.monotonic()
@@ -324,7 +324,7 @@ class HeldLog:
                 await asyncio.sleep(0.001)
 
 
-async def test_a_record_that_may_be_lost_is_refused_and_costs_no_quota(
+async def test_record_that_may_be_lost_is_refused_and_costs_no_quota(
     edge: RunningEdge, taken: list[Pending], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = HeldLog(edge, monkeypatch)
@@ -391,7 +391,7 @@ async def test_a_connection_is_busy_until_the_record_is_durable(
         closes_at = handler._next_keepalive_close_time
         # Otherwise the edge might close it for a new connection.
         assert not handler.is_idle
-        # What arrives meanwhile waits: an unfinished head, then its end.
+        # Bytes that arrive meanwhile wait: an unfinished head, then its end.
         writer.write(b"GET /health/live HT")
         await writer.drain()
         writer.write(b"TP/1.1\r\nHost: edge\r\n\r\n")
@@ -481,7 +481,7 @@ async def test_a_body_is_decoded_once_if_it_cannot_be_stored_now(
         assert answer is not None
         assert answer.status == status
         counts.append(len(decoded))
-    # The first one found out.
+    # The first request found out that tokens are missing.
     assert counts == [2, 1, 1]
 
 

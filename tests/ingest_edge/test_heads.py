@@ -207,7 +207,7 @@ def test_connections_of_an_address_are_counted():
     # One caller may use all addresses of a network.
     networks = [admit(f"2001:db8::{number}") for number in range(3)]
     assert [admitted is None for admitted in networks] == [False, False, True]
-    # Not limited by address: trusted proxies, this machine, and socket files.
+    # Connections from trusted proxies, this machine and socket files are not limited by address.
     for gateway in ("10.1.2.3", "127.0.0.1", "::1", "::ffff:127.0.0.1", None):
         for _ in range(3):
             entered = admit(gateway)

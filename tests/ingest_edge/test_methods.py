@@ -1,4 +1,4 @@
-"""Methods, `HEAD`, `Expect: 100-continue` and `Server`."""
+"""Methods, `HEAD`, and the headers `Expect: 100-continue` and `Server`."""
 
 import asyncio
 

@@ -118,8 +118,8 @@ async def test_every_invalid_field_is_listed(
     assert await edge.appended(topics.HEARTBEATS) == await edge.appended(topics.QUEUES) == []
 
 
-async def test_a_key_opens_one_monitor(edge: RunningEdge) -> None:
-    """With this key, another ID is 404. An ingest key, or none, is 401."""
+async def test_key_works_for_one_monitor(edge: RunningEdge) -> None:
+    """A key for another monitor gets 404. An ingest key, or no key, gets 401."""
     of = await keys(edge)
     for path, key, status in [
         ("/api/v1/heartbeats/8", of[HEARTBEAT], 404),
@@ -152,7 +152,7 @@ async def test_headers_are_checked_before_the_body(edge: RunningEdge) -> None:
 
 
 async def test_signals_take_no_tokens(start_edge: StartEdge) -> None:
-    """The signal of a job must get through however much else its account sends."""
+    """The signal of a job must be accepted even if its account exceeds the ingest rate."""
     edge = await start_edge()
     key = await edge.issue_key(CredentialKind.MONITOR_KEY, monitor="heartbeat/7", limit=RateLimit(0.001, 1))
     for _ in range(5):
@@ -173,7 +173,7 @@ async def test_a_full_disk_is_503(edge: RunningEdge) -> None:
 # More signals than connections; ten thousand would differ only in number.
 @pytest.mark.parametrize("signals", [1_500, pytest.param(10_000, marks=pytest.mark.full)])
 async def test_all_heartbeats_at_the_top_of_the_hour(edge: RunningEdge, signals: int) -> None:
-    """All at once over many connections: none is lost, none is stored twice."""
+    """Signals of all heartbeats arrive at the same time over many connections. Each is stored exactly once."""
     key = (await keys(edge))[HEARTBEAT]
     runs = [str(uuid.uuid4()) for _ in range(signals)]
     waiting = iter(runs)

@@ -70,7 +70,7 @@ async def test_accepted_request_is_in_the_log(edge: RunningEdge) -> None:
 
 
 async def test_invalid_pings_are_refused(edge: RunningEdge, caplog: pytest.LogCaptureFixture) -> None:
-    """All invalid keys get the same response; and no response or log line has the key."""
+    """All invalid keys get the same response. No response or log line contains the key."""
     caplog.set_level(logging.DEBUG)
     key = await ping_key(edge)
     unknown = make_credential(CredentialKind.PING_KEY)
@@ -133,10 +133,9 @@ async def test_ping_that_cannot_be_stored_is_503(
     assert key not in caplog.text
 
 
-async def test_a_ping_counts_however_slow_its_output_is(
-    edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A signal in JSON is refused then; both within the time that scans wait."""
+async def test_ping_with_slow_output_is_stored(edge: RunningEdge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ping with slow output is stored, while a slow JSON signal is refused. Both happen within the time that scans
+    wait."""
     assert BODY_SECONDS == 3.0
     monkeypatch.setattr("ingest_edge.accept_pings.BODY_SECONDS", 0.05)
     key = await ping_key(edge)
@@ -148,7 +147,7 @@ async def test_a_ping_counts_however_slow_its_output_is(
 
 
 @pytest.mark.parametrize("then", [b"zz\r\n", None], ids=["broken", "cut off"])
-async def test_a_ping_counts_however_its_output_ends(
+async def test_ping_with_incomplete_output_is_stored(
     then: bytes | None, edge: RunningEdge, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A caller that has disconnected never resends the failure of its job."""
@@ -161,7 +160,7 @@ async def test_a_ping_counts_however_its_output_ends(
         "Expect: 100-continue",
     ]
     writer.write("\r\n".join([*lines, "", ""]).encode())
-    # A client that waits for 100 Continue gets it at once.
+    # A client that waits for 100 Continue gets it immediately.
     assert (
         await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), BODY_SECONDS / 2)
         == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -171,7 +170,7 @@ async def test_a_ping_counts_however_its_output_ends(
     if then is None:
         writer.close()
     else:
-        # Sent separately: in one piece with the head, it would be no valid request.
+        # Sent separately, because in one piece with the head it would not be a valid request.
         await asyncio.sleep(0.05)
         writer.write(then)
         assert (await asyncio.wait_for(reader.readline(), 30)).startswith(b"HTTP/1.1 200 ")

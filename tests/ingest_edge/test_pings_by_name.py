@@ -63,7 +63,7 @@ async def test_every_ending_works_after_a_name(edge: RunningEdge) -> None:
     for (meta, ping, log_key), (*_, expected) in zip(records, TAKEN, strict=True):
         assert {**msgspec.to_builtins(ping), "ping_id": None} == {**nothing, **expected, "ping_id": None}
         assert (meta.kind, meta.monitor, meta.environment_id, log_key) == ("ping", 7, "env_1", b"heartbeat/7")
-    # `?create=1` makes nothing new of a name that exists.
+    # `?create=1` creates nothing if the name exists.
     answer = await edge.request("GET", f"/ping/{key}/backup/?create=1")
     assert (answer.status, answer.body, (await stored(edge))[-1][0].monitor) == (200, b"OK", 7)
 
@@ -96,7 +96,7 @@ async def test_refused_requests(edge: RunningEdge, caplog: pytest.LogCaptureFixt
     ]
     refused = [("GET", f"/ping/{bad}/backup?create=1", 404) for bad in bad_keys]
     refused += [
-        # The key of one heartbeat opens no other, and the key of an environment needs a name.
+        # The key of one heartbeat works for no other, and the key of an environment needs a name.
         ("GET", f"/ping/{ping_key}/backup", 404),
         *(("GET", f"/ping/{key}{path}", 404) for path in ("", "/", "//start", "?create=1")),
         *(
@@ -134,7 +134,7 @@ async def test_the_first_ping_of_a_name_creates_its_heartbeat(edge: RunningEdge)
     key = await environment_key(edge)
     first = await edge.request("POST", f"/ping/{key}/db.backup/start?create=1&rid={RID}", data=b"begun")
     assert (first.status, first.body, first.headers["Cache-Control"]) == (201, b"Created", "no-store")
-    # This edge knows the name at once, also without the parameter.
+    # This edge knows the name immediately, even without the parameter.
     second = await edge.request("GET", f"/ping/{key}/db.backup/1?rid={RID}")
     assert (second.status, second.body) == (200, b"OK")
     (one, ping, log_key), (two, end, other_key) = await stored(edge)
@@ -144,7 +144,7 @@ async def test_the_first_ping_of_a_name_creates_its_heartbeat(edge: RunningEdge)
     assert (end.name, end.signal, end.exit_status) == ("db.backup", "failure", 1)
     assert [ping.may_create, end.may_create] == [True, False]
     assert log_key == other_key == b"heartbeat/env_1/db.backup"
-    # Once the name is published, it exists only as long as it stays so.
+    # Once the name is published, it exists only as long as it stays published.
     await edge.name_heartbeat("db.backup", 9)
     assert (await edge.request("GET", f"/ping/{key}/db.backup")).status == 200
     assert (await stored(edge))[-1][0].monitor == 9
@@ -155,7 +155,7 @@ async def test_the_first_ping_of_a_name_creates_its_heartbeat(edge: RunningEdge)
 async def test_a_project_creates_a_limited_number_at_once(
     edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With all keys and environments of it together; pings of names that exist are not limited."""
+    """The limit covers all keys and environments of the project together. Pings of existing names are not limited."""
     limit = RateLimit(0.001, 5)
     monkeypatch.setattr("ingest_edge.create_heartbeats.CREATED_RATE", limit)
     assert heartbeat_names.CREATED_RATE.burst <= 100
@@ -173,10 +173,9 @@ async def test_a_project_creates_a_limited_number_at_once(
         assert (await edge.request("GET", f"/ping/{keys[0]}/{path}")).status == 200
 
 
-async def test_a_creation_that_takes_long_takes_one_token(
-    edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While the database is away for an hour, the pings of a few new jobs must not use up the project's limit."""
+async def test_slow_creation_takes_one_token(edge: RunningEdge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the database is unavailable for an hour, the pings of a few new jobs must not use up the project's
+    limit."""
     monkeypatch.setattr("ingest_edge.create_heartbeats.CREATED_RATE", RateLimit(0.001, 2))
     monkeypatch.setattr("ingest_edge.create_heartbeats._REMEMBERED_SECONDS", 0.0)
     key = await environment_key(edge)
@@ -189,7 +188,7 @@ async def test_a_creation_that_takes_long_takes_one_token(
 async def test_a_creation_that_cannot_be_stored_is_503(
     edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It does not count: the same ping creates the heartbeat later."""
+    """A failed creation takes no token: the same ping creates the heartbeat later."""
     monkeypatch.setattr("ingest_edge.create_heartbeats.CREATED_RATE", RateLimit(0.001, 1))
     key = await environment_key(edge)
 
@@ -206,7 +205,7 @@ async def test_a_creation_that_cannot_be_stored_is_503(
 
 
 async def test_a_heartbeat_is_found_by_its_name_alone(edge: RunningEdge) -> None:
-    """For other requests with a key of the environment, such as check-ins with an ingest key."""
+    """Other requests with a key of the environment, such as check-ins with an ingest key, use this look-up."""
     await edge.name_heartbeat("backup", 7)
     assert await find_heartbeat_by_name(edge.directory, edge.environment_id, "backup") == 7
     assert await find_heartbeat_by_name(edge.directory, "env_2", "backup") is None

@@ -14,7 +14,7 @@ from pipeline_contracts.monitors import INTAKE_KEY, INTAKE_MONITOR, HeartbeatSig
 
 
 class _Log:
-    """Takes the first record, is away for two, fails for one, and takes all others."""
+    """Accepts the first record, refuses two as unreachable, fails for one, and accepts all others."""
 
     def __init__(self) -> None:
         self.answers: list[Exception | None] = [

@@ -1,4 +1,4 @@
-"""The address of `/metrics`, also if it is in use."""
+"""The address of `/metrics`, including the case that it is in use."""
 
 from contextlib import AsyncExitStack, closing
 
@@ -41,7 +41,7 @@ async def test_only_a_configured_address_in_use_stops_the_process(
                 assert (answer.status, "pharos_edge" in await answer.text()) == (200, True)
             await serve_metrics(stack, None, server, registry)
             assert f"127.0.0.1:{port}: Address already in use. Set PHAROS_METRICS_LISTEN" in caplog.text
-            # The same for workers that share a port: consumers and control may use the next ports.
+            # Workers that share a port get this too: consumers and control may use the next ports.
             monkeypatch.setattr(
                 "ingest_edge.listening._METRICS_PORT_OFFSET", port - 1 - server.getsockname()[1]
             )

@@ -17,7 +17,7 @@ class Mutation:
     """Path from the root of the repository."""
     kind: str
     breaks: str
-    """What goes wrong for a user."""
+    """The effect of the fault on a user."""
     before: str
     after: str
     caught_by: str = ""

@@ -41,7 +41,7 @@ _PASSED, _FAILED, _NOTHING_RAN = 0, 1, 5
 _TIMED_OUT = -1
 # Time for fixtures to stop their engines after Ctrl-C.
 _END_SECONDS = 30.0
-# The same in each run, so that sets of strings have the same order and a failure is repeated.
+# The same seed in each run, so that sets of strings have the same order and a failure is reproducible.
 _HASH_SEED = "1"
 _FAILURE = re.compile(r"^(?:FAILED|ERROR) (tests/[^\[\n]*?(?:\[.*?\])?)(?: - .*)?$", re.MULTILINE)
 
@@ -116,7 +116,7 @@ class Runner:
     def _pytest(self, arguments: Sequence[str], ends_at: float) -> tuple[int, str]:
         """Run pytest in the copy; return its exit status and the end of its output."""
         log = self._tree.root / ".mutation.log"
-        # A PYTHONPATH of the caller would win over the copy.
+        # A PYTHONPATH of the caller would take precedence over the copy.
         variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         with log.open("wb") as output:
             process = subprocess.Popen(

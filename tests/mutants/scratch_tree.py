@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.mutants.mutations import Mutation
 
 ROOT = Path(__file__).parents[2]
-# Not in /tmp: confined processes get an empty /tmp of their own and could not reach the interpreter there.
+# Not in /tmp: confined processes get a private, empty /tmp and could not reach the interpreter there.
 _PARENT = ROOT / ".mutants"
 
 
@@ -35,7 +35,7 @@ class ScratchTree:
 
     def _write(self, path: Path, text: str) -> None:
         path.write_text(text)
-        # Python takes a compiled file for current if size and mtime in seconds equal those of the source.
+        # Python treats a compiled file as current if size and mtime in seconds equal those of the source.
         for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
             compiled.unlink()
 
@@ -71,8 +71,8 @@ def _link_environment(source: Path, target: Path) -> None:
     """Create a virtual environment of links into `source`.
 
     Only files that name the tree are rewritten: scripts in `bin` and the path file of the editable install. So
-    processes that tests start with `sys.executable` or `bin/pharos` import the mutated code too, whatever their
-    environment variables and working directory.
+    processes that tests start with `sys.executable` or `bin/pharos` import the mutated code too, with any environment
+    variables and working directory.
     """
     (packages,) = source.glob("lib/python3.*/site-packages")
     linked = target / packages.relative_to(source)

@@ -1,4 +1,4 @@
-"""Which tests to run for a mutation, and in which order: those that most likely catch it come first."""
+"""Selects the tests for a mutation, and their order: the tests that most likely catch it come first."""
 
 import re
 from collections.abc import Iterable, Sequence

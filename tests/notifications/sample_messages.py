@@ -71,7 +71,7 @@ def make_test_message() -> Message:
 
 
 def make_largest_message(text: str = NASTY) -> Message:
-    """Return a message in which everything is as long as, or longer than, what its sources can make of it."""
+    """Return a message in which every text is at least as long as its sources allow."""
 
     def fill(length: int) -> str:
         return (text * (length // len(text) + 1))[:length]

@@ -1,4 +1,4 @@
-"""The documentation names every kind of alert, as the program does."""
+"""The documentation lists every kind of alert of the program."""
 
 from pathlib import Path
 

@@ -26,8 +26,8 @@ from tests.support.engines import or_skip
 from tests.support.platform_process import PHAROS, PlatformProcess, platform_process
 from tests.support.redis_server import running_redis
 
-# Tests of these files use projects of their own, so they share one platform. Tests of other files change or list data
-# of the whole installation.
+# Tests of these files create new projects, so they share one platform. Tests of other files change or list data of the
+# whole installation.
 _ON_A_SHARED_PLATFORM = frozenset(
     f"test_{name}"
     for name in (
@@ -88,7 +88,7 @@ async def own_database_url(
         async with open_sessions(engine)() as session, session.begin():
             await make_acme(session, now)
         directory = await open_redis_key_directory(own_redis_url, follow=False)
-        # As the control plane does when it starts.
+        # The control plane does this when it starts.
         await publish_keys(open_sessions(engine), directory, now)
         await directory.close()
         await engine.dispose()
@@ -181,7 +181,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _check_file_names() -> None:
-    """Raise `AssertionError` if a list above names a file that is not here: its tests would run as those of others."""
+    """Raise `AssertionError` if a list above names a file that is not here: its tests would run like those of other
+    files."""
     here = Path(__file__).parent
     missing = [
         f"{name}.py" for name in _ON_A_SHARED_PLATFORM | _SOCKET_ONLY if not (here / f"{name}.py").exists()

@@ -1,4 +1,4 @@
-"""`pharos send` against a fake: it stores each batch ID once like the platform, and fails on demand."""
+"""A fake of the ingest API for `pharos send`: it stores each batch ID once, like the platform, and fails on demand."""
 
 import json
 import zlib
@@ -35,7 +35,7 @@ class FakeIngest:
         return [event for events in self.stored.values() for event in events]
 
     def counts(self, field: str = "id") -> Counter[Any]:
-        """Return how often each event was stored."""
+        """Return the number of times that each event was stored."""
         return Counter(event[field] for event in self.events())
 
     async def ingest(self, request: web.Request) -> web.StreamResponse:
@@ -112,7 +112,7 @@ def write_events(path: Path, numbers: range, *, mode: str = "w") -> None:
 async def send(
     base_url: str, folder: Path, *files: Path, strict: bool = False, source: str = "", batch: int = 10
 ) -> tuple[Report, list[str]]:
-    """Send like the command does. Return the report and the messages."""
+    """Send as the command does. Return the report and the messages."""
     messages: list[str] = []
     report = Report(strict, messages.append)
     async with open_sending_session("the-key", 4) as session:

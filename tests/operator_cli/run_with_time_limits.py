@@ -1,4 +1,4 @@
-"""`pharos run` with other time limits than its own.
+"""`pharos run` with other time limits than the default ones.
 
 python -m tests.operator_cli.run_with_time_limits LIMITS ARGUMENTS   runs `pharos ARGUMENTS`; LIMITS is a JSON object
 """

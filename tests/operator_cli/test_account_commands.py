@@ -51,7 +51,7 @@ def test_an_invited_person_joins_and_is_removed(
     message = expect_refusal(pharos, "person", "invite", "eve@new.example")
     assert message.startswith("eve@new.example is invited already")
 
-    # On her own machine.
+    # On the invited person's own machine.
     eve = command_runner(tmp_path, {**CLEAN_ENVIRONMENT, "XDG_CONFIG_HOME": str(tmp_path)})
     login = ("login", url, "--invitation")
     nameless = eve(*login, stdin=secret)

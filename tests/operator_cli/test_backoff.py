@@ -72,7 +72,7 @@ def test_a_success_resets_the_backoff() -> None:
     assert waits(backoff, clock) <= 0.25
 
 
-def test_it_gives_up_after_the_configured_time() -> None:
+def test_retries_end_after_the_configured_time() -> None:
     backoff, clock, _ = make(give_up_after=60)
     backoff.record_failure("away", None)
     clock.now += 59

@@ -43,7 +43,7 @@ def test_a_running_platform_is_backed_up_tested_and_restored(
     # A backup whose counts differ from its manifest does not pass, and the command fails.
     path = Path(made["path"]) / "manifest.json"
     manifest = json.loads(path.read_text())
-    # Other tests of this platform may have made projects.
+    # Other tests of this platform may have created projects.
     number = made["counts"]["control"]["projects"]
     manifest["counts"]["control"]["projects"] = number + 1
     path.write_text(json.dumps(manifest))

@@ -27,7 +27,7 @@ def test_environments_with_changed_variables_are_listed() -> None:
 
 
 class _Api:
-    """An API whose production environment has a change of variables that waits."""
+    """An API whose production environment has a waiting change of variables."""
 
     def list_once(self, *path: str) -> list[dict[str, Any]]:
         environments = [

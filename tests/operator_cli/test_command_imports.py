@@ -69,7 +69,7 @@ def _imported(arguments: list[str], folder: Path, **environment: str) -> set[str
         (["workflow", "check", str(_SAMPLE)], _HEAVY),
         (["run", "--help"], _HEAVY | {"asyncio", "rich"}),
         (["up", "--help"], _HEAVY | {"asyncio", "rich"}),
-        # Fails after its imports, as this is no folder.
+        # Fails after its imports, because this is not a folder.
         (
             ["up", "--data", "credentials.json"],
             {"sqlalchemy.dialects.postgresql", "aiokafka", "redis", "asyncpg", "rich"},

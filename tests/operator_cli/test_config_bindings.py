@@ -143,7 +143,7 @@ def test_invalid_input_is_refused_before_any_request(tmp_path: Path) -> None:
         done = run("config", *arguments)
         assert (done.returncode, done.stdout) == (64, "")
         assert output in done.stderr
-    # As for all other commands.
+    # All other commands use these statuses too.
     assert run("workflow", "show", "--bogus").returncode == 2
 
 

@@ -274,7 +274,7 @@ def test_a_deployment_that_waits_for_approval_has_status_3(pharos: RunCommand) -
     assert (done.returncode, done.stdout.splitlines()[-1]) == (3, waits)
 
 
-def test_what_is_not_possible_is_refused_with_the_next_step(pharos: RunCommand) -> None:
+def test_impossible_requests_are_refused_with_the_next_step(pharos: RunCommand) -> None:
     environment_path = make_environment(pharos)
     run_json(pharos, "lock", environment_path, "--reason", "sale")
     done = pharos("deploy", environment_path, "--ref", "v1", "--detach")

@@ -1,4 +1,4 @@
-"""How long a deployment took, in the sentence about its outcome."""
+"""The duration of a deployment in the sentence about its outcome."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ class _Api:
 
 @pytest.mark.parametrize(
     ("decided_at", "sentence"),
-    # Waiting for a second person does not count.
+    # The time spent waiting for a second person does not count.
     [(None, " after 3.2 s"), ("2026-11-18T12:00:01.250Z", " after 2.0 s")],
 )
 def test_the_duration_begins_with_the_request_or_the_approval(decided_at: str | None, sentence: str) -> None:

@@ -57,7 +57,7 @@ def test_a_folder_that_the_user_may_not_enter(tmp_path: Path, monkeypatch: pytes
 
 @pytest.fixture
 def free_port() -> int:
-    """A port that was free a moment ago, and is low enough for those that are derived from it."""
+    """Return a port that was free a moment ago, and is low enough for the ports derived from it."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         return min(int(server.getsockname()[1]), 60_000)
 

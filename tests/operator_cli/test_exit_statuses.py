@@ -25,7 +25,7 @@ from tests.support.platform_process import PHAROS
     ],
 )
 def test_each_failure_has_its_status(error: type[CommandFailed], status: int, status_of_config: int) -> None:
-    """A command that uses 2 for a result has one status for all failures but wrong arguments."""
+    """A command that uses 2 for a result has one status for all failures except wrong arguments."""
     assert _failure_status(error(""), 2) == status
     assert _failure_status(error(""), 64) == status_of_config
 
@@ -106,9 +106,7 @@ def test_help_is_a_command_as_well(tmp_path: Path) -> None:
         (Answer(content={"data": {"live": None}}), "answered without 'active_deployment'"),
     ],
 )
-def test_ps_does_not_take_another_version_for_one_where_nothing_runs(
-    tmp_path: Path, processes: Answer, message: str
-) -> None:
+def test_ps_reports_a_server_of_another_version(tmp_path: Path, processes: Answer, message: str) -> None:
     with running_fake_api() as server:
         run = command_runner(
             tmp_path, {**CLEAN_ENVIRONMENT, "PHAROS_URL": server.url, "PHAROS_TOKEN": "phr_pat_x"}

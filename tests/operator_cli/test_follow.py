@@ -1,4 +1,4 @@
-"""How a deployment is followed: the lines that are shown, and what the outcome says."""
+"""Following a deployment: the lines that are shown, and the sentence about the outcome."""
 
 import argparse
 import json

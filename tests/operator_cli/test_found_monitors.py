@@ -1,4 +1,4 @@
-"""Names of heartbeats, queues and sites, and what is left out for people without rights."""
+"""Names of heartbeats, queues and sites, and the fields that are omitted for people without rights."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def _monitor(number: int, name: str, environment: str = "production") -> dict[st
 
 
 def _serve(server: FakeApi, *monitors: dict[str, Any]) -> None:
-    """Answer the list, whatever its filters are, with all monitors."""
+    """Respond to a list with all monitors, ignoring the filters."""
     server.by_path[_LIST] = page(list(monitors))
 
 
@@ -55,7 +55,7 @@ def test_one_of_many_is_found_by_a_filter() -> None:
 
 
 def test_an_empty_name_is_no_name() -> None:
-    """As of a variable in a script that is not set: it must not mean the only heartbeat."""
+    """An unset variable in a script gives an empty name, which must not mean the only heartbeat."""
     with running_fake_api() as server, Api(server.target) as api:
         _serve(server, _monitor(3, "backup"))
         with pytest.raises(NoSuchName, match="There is no heartbeat ''"):

@@ -64,7 +64,7 @@ def _queue(environment: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("show", "make"), [(show_heartbeats, _heartbeat), (show_queues, _queue)])
-def test_monitors_of_several_environments_can_be_told_apart(
+def test_monitors_of_several_environments_are_distinguishable(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], show: Any, make: Any
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")

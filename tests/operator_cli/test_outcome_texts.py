@@ -1,4 +1,4 @@
-"""What commands print about an outcome: names that are not set, states, titles, and what a deployment is of."""
+"""Texts of commands about an outcome: names that are not set, states, titles, and sources of deployments."""
 
 import argparse
 from typing import Any

@@ -83,7 +83,7 @@ def test_every_block_of_the_guide_works(on_socket: PlatformProcess, pharos: RunC
     }
     base = f"http://127.0.0.1:{on_socket.port}"
     shells = _blocks("sh")
-    # What a ping creates or logs is there as soon as it is processed.
+    # Heartbeats and log entries of a ping exist once the ping is processed.
     waits = "until pharos heartbeats | grep -q backup; do sleep 0.1; done"
     shells[0] = shells[0].replace("http://127.0.0.1:8000", base).replace("pharos heartbeats", waits)
     for verb, text in (("log", "half of the tables"), ("output", "12 tables")):

@@ -10,7 +10,7 @@ from tests.support.commands import RunCommand, command_runner, expect_refusal, r
 
 
 def test_previews_are_opened_listed_and_closed(pharos: RunCommand) -> None:
-    """On the socket the deployer starts the deployment at once, and finds no repository."""
+    """On the socket the deployer starts the deployment immediately, and finds no repository."""
     environment_path = make_environment(pharos)
     project = environment_path.partition("/")[0]
     output = run_text(pharos, "preview", "open", "feature/a", "--from", environment_path, "--detach")
@@ -57,7 +57,7 @@ def test_impossible_previews_are_refused(pharos: RunCommand) -> None:
             ("open", "a", "--from", "my-project/production"),
             "  variables_from: must be the ID of an environment",
         ),
-        # An environment that is no preview.
+        # An environment that is not a preview.
         (("close", environment_path, "--yes"), "There is no preview yet."),
     ):
         done = pharos("preview", *command, "--project", project)

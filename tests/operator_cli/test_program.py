@@ -1,4 +1,4 @@
-"""The installed `pharos` script as an interpreter of its own: packaging, and the imports of each command.
+"""The installed `pharos` script in a new interpreter: packaging, and the imports of each command.
 
 Other tests fork their programs from a server that has imported everything, so they cannot notice a missing import.
 """

@@ -61,7 +61,7 @@ def test_repositories_are_connected_listed_changed_and_disconnected(pharos: RunC
         f"There is no repository '{project}'."
     )
     assert "disconnected " in run_text(pharos, "repository", "show", number)
-    # It has no webhook.
+    # This repository has no webhook.
     output = run_text(pharos, "repository", "connect", "/srv/shop.git", "--project", project)
     assert len(output.splitlines()) == 1
     shown = run_text(pharos, "repository", "show", project)
@@ -176,7 +176,7 @@ def test_a_secret_of_the_host_is_read_from_a_file(pharos: RunCommand, project: s
     file.write_text("hunter2")
     done = pharos(*renew, "--secret-file", str(file))
     assert done.returncode == 1 and "hunter2" not in done.stderr
-    # Earlier secrets are shown nowhere.
+    # Earlier secrets are not shown.
     assert SECRET not in run_text(pharos, "repository", "show", project)
 
 

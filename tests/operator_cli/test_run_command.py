@@ -1,4 +1,4 @@
-"""`pharos run` with real commands and a real server that accepts signals, fails, or is down."""
+"""`pharos run` with real commands and a real server that accepts signals, fails, or is unavailable."""
 
 import contextlib
 import json
@@ -178,7 +178,7 @@ def test_signals_are_forwarded_to_the_command(recorder: Recorder) -> None:
 
 
 def test_an_unreachable_server_does_not_fail_the_job(tmp_path: Path) -> None:
-    """The job runs at once and its status is kept; two lines name the failed reports."""
+    """The job runs immediately and its status is kept. Two lines name the failed reports."""
     job = ("sh", "-c", f"echo ran > {tmp_path}/ran; exit 4")
     done = run(*job, url="http://127.0.0.1:9", seconds={"_GIVE_UP_SECONDS": 2.0})
     assert (done.returncode, (tmp_path / "ran").read_text()) == (4, "ran\n")
@@ -224,7 +224,7 @@ def test_permanent_errors_are_not_retried(recorder: Recorder) -> None:
     done = run("true", url=recorder.url)
     assert done.returncode == 0
     assert recorder.signals() == ["start", "success"]
-    assert done.stderr.count("the answer was 401") == 2
+    assert done.stderr.count("the response was 401") == 2
 
 
 def test_the_key_is_read_from_the_data_folder(recorder: Recorder, tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_invalid_credentials_are_ignored(tmp_path: Path, content: bytes) -> None
 
 
 def test_a_key_is_never_shown(recorder: Recorder) -> None:
-    """Not even a key that HTTP cannot send."""
+    """This includes keys that HTTP cannot send."""
     for key in ("phr_mon_\nsecret", "phr_mon_sécret", "phr_mon_€secret"):
         done = fork_server.run([*_command("true", url=recorder.url)[:-2], "--key", key, "--", "true"],
                                capture_output=True, text=True, timeout=_SECONDS)  # fmt: skip
@@ -290,7 +290,7 @@ def test_a_redirect_is_not_followed(recorder: Recorder) -> None:
         done = run("true", url=recorder.url)
         assert elsewhere.calls == []
     assert done.returncode == 0
-    assert ["the answer was 302" in done.stderr, "the answer was 307" in done.stderr] == [True, True]
+    assert ["the response was 302" in done.stderr, "the response was 307" in done.stderr] == [True, True]
 
 
 def test_a_server_that_does_not_speak_http_is_reported(listener: socket.socket) -> None:
@@ -352,7 +352,7 @@ class _Hanging:
 
 
 def test_a_hanging_server_delays_the_exit_by_ten_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted from the end of the command; the last request has half a second at least."""
+    """The limit counts from the end of the command. The last request has at least half a second."""
     server = _Hanging()
     monkeypatch.setattr(run_command, "time", server)
     reports = run_command._Reports("http://127.0.0.1:9/api", None)
@@ -360,7 +360,7 @@ def test_a_hanging_server_delays_the_exit_by_ten_seconds_at_most(monkeypatch: py
     # Nothing was sent before, and no thread sends during the test.
     reports.finish()
     for name in ("start", "failure"):
-        assert reports._send(name) == " does not answer ()"
+        assert reports._send(name) == " does not respond ()"
     assert 1009.0 < server.now <= 1010.5
     assert server.signals == ["start", "failure", "failure", "failure"]
 

@@ -125,7 +125,7 @@ async def test_after_an_interrupt_the_same_command_continues(tmp_path: Path) -> 
         if len(ingest.stored) < 20:
             return None
         await all_wait.wait()
-        # Never answered.
+        # These requests get no response.
         await asyncio.sleep(3600)
         return None
 
@@ -145,8 +145,8 @@ async def test_after_an_interrupt_the_same_command_continues(tmp_path: Path) -> 
         status, _, _ = await run(tmp_path, "events.ndjson", "--batch", "10")
     assert status == 0
     assert ingest.counts() == {str(n): 1 for n in range(500)}
-    # What was acknowledged before the interrupt is not sent again. Of the 20 that were answered, those behind one that
-    # was not count as not acknowledged.
+    # Batches that were acknowledged before the interrupt are not sent again. Of the 20 batches with a response, those
+    # after a batch without one count as not acknowledged.
     assert 0 < acknowledged <= 20
     assert len(ingest.requests) - sent == 50 - acknowledged
 
@@ -159,7 +159,7 @@ async def test_each_event_is_stored_once_despite_kills(tmp_path: Path) -> None:
     kills = 0
 
     async def rule(request: web.Request, body: dict[str, Any]) -> web.StreamResponse | None:
-        # Every 23rd request is stored and never answered: the sender is killed with it under way.
+        # Every 23rd request is stored without a response, and the sender is killed while it is in flight.
         if len(ingest.requests) % 23 == 0 and kills < 6:
             ingest.accept(body)
             kill_at.set()

@@ -1,4 +1,4 @@
-"""Tables at the width of the terminal: words stay whole, IDs are shortened, and columns give way."""
+"""Tables at the width of the terminal: words stay whole, IDs are shortened, and optional columns are dropped."""
 
 import argparse
 from typing import Any
@@ -35,7 +35,7 @@ def eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
 
 
-def test_what_fits_is_printed_on_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_that_fit_are_printed_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     header, line = _print(capsys, _ROW)
     assert header.split() == ["Name", "Note", "By", "When", "ID"]
     assert line == "shop/production  all is well  ada@example.com  2m ago  env_01m8ay68szed"
@@ -69,7 +69,7 @@ def test_optional_columns_give_way_from_the_last_one(capsys: pytest.CaptureFixtu
     assert max(map(cell_len, lines)) <= 80
 
 
-def test_what_cannot_fit_is_cut_visibly(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_that_cannot_fit_is_visibly_truncated(capsys: pytest.CaptureFixture[str]) -> None:
     lines = _print(capsys, ("x" * 100, "y" * 100, None, None, _ID))
     assert max(map(cell_len, lines)) <= 80
     assert lines[1].count("…") >= 2
@@ -103,5 +103,5 @@ def test_no_rows_and_hostile_text(capsys: pytest.CaptureFixture[str]) -> None:
         ([], []),
     ],
 )
-def test_ids_are_shortened_to_what_distinguishes_them(ids: list[str], shortened: list[str]) -> None:
+def test_ids_are_shortened_but_stay_distinct(ids: list[str], shortened: list[str]) -> None:
     assert shorten_ids(ids) == shortened

@@ -1,4 +1,4 @@
-"""`pharos tail` against a server that answers as a test wants it."""
+"""`pharos tail` with a server whose responses a test sets."""
 
 import argparse
 import json
@@ -79,7 +79,7 @@ def test_the_newest_events_are_shown_oldest_first(
     assert queries(server) == [{"service": "shop", "since": "604800s", "limit": "5"}]
 
 
-def test_nothing_came_in(server: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tail_without_events(server: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
     server.answers.append(page([]))
     assert run("--since", "30d") == 0
     captured = capsys.readouterr()
@@ -134,7 +134,7 @@ def shown(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()]
 
 
-def test_following_shows_each_event_once_also_a_late_one(
+def test_following_shows_each_event_once(
     server: FakeApi, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before, old, new, late = event(0, ms=7000), event(1, ms=7000), event(2, ms=9000), event(3, ms=8000)
@@ -142,7 +142,7 @@ def test_following_shows_each_event_once_also_a_late_one(
     for rows in ([old, before], [new, old, before], [new, late, old, before], [new, same, late, old]):
         server.answers.append(page(rows))
     follow(clock, 3, "-n", "1")
-    # An event that is equal to one that was shown is another event.
+    # Two equal events are separate events.
     assert shown(capsys) == ["e1", "e2", "e3", "e2"]
     assert [query["since"] for query in queries(server)] == ["604800s", "60s", "60s", "60s"]
 
@@ -168,10 +168,10 @@ def test_following_reads_on_while_a_page_has_new_events(
     assert [query.get("cursor") for query in queries(server)] == [None, None, "next", "further", None]
 
 
-def test_following_waits_for_an_installation_that_is_away(
+def test_following_waits_for_an_unavailable_installation(
     server: FakeApi, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is lost that was read before the outage."""
+    """No event that was read before the outage is lost."""
     away = Answer(status=503, content=b"", headers={"Retry-After": "100"})
     busy = problem(429, "rate-limited", "Too many requests.")
     busy = Answer(busy.status, busy.content, {**busy.headers, "Retry-After": "100"})

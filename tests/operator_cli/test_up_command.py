@@ -77,7 +77,7 @@ async def test_the_greeting_contains_secrets_only_on_a_terminal(
 async def test_a_demo_that_was_killed_can_be_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The note that a folder is the demo's comes before everything else, and no other start leaves it there."""
+    """The mark of a demo folder is written first, and only by starts with the demo."""
     database = tmp_path / "control.sqlite"
 
     class KilledError(Exception):
@@ -109,7 +109,7 @@ async def test_a_demo_that_was_killed_can_be_started_again(
     await start(demo=True)
     began = (tmp_path / "demo.json").read_text()
     assert "began" in began
-    # Without the demo, a folder stays what it is.
+    # Without the demo, a folder gets no mark.
     await start(demo=False)
     assert (tmp_path / "demo.json").read_text() == began
     (tmp_path / "demo.json").unlink()
@@ -188,11 +188,11 @@ def test_a_signal_during_the_start_cancels_it(
     os.kill(process.pid, number)
     ended = process.wait(_START_SECONDS)
     if "Pharos is up" in out.read_text():
-        # On a busy machine it may be ready before the signal arrives, and stop in order.
+        # On a busy machine the platform may be ready before the signal arrives, and stop in an orderly way.
         assert (ended, errors.read_text()) == (0, "")
     else:
         assert (ended, errors.read_text()) == (status, "pharos: Stopped before it was ready.\n")
         # The first line comes before the platform is imported.
         assert out.read_text().startswith("Starting Pharos ")
-    # The next start can use everything that is left.
+    # The next start can use all remaining files.
     assert (tmp_path / "data" / "lock").exists()

@@ -193,7 +193,7 @@ def test_the_key_is_rotated_on_engines(
     assert done["resealed"] >= 3 and done["key_id"] == SealingKeys.read(NEW).key_id
     output = run_text(run_with(NEW), "variables", "rotate-key")
     assert output == f"Sealed again under key {done['key_id']}: 0. Nothing is left under another key.\n"
-    # The control plane still has the old one alone.
+    # The control plane still has only the old key.
     line = expect_refusal(on_engines, "variables", "show", created["id"])
     assert line.startswith("The environment's variables cannot be opened here now.")
     run_json(run_with(f"{OLD},{NEW}"), "variables", "rotate-key")
@@ -251,7 +251,7 @@ def test_impossible_requests_are_explained(pharos: RunCommand, environment_path:
 
 
 def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
-    """The arguments are refused before any request, and no message repeats what may be a value."""
+    """The arguments are refused before any request, and no message repeats a possible value."""
     (tmp_path / "TOKEN").write_text("A=1\n")
     for arguments, output in (
         (("unset",), "the following arguments are required: ENVIRONMENT"),

@@ -87,7 +87,7 @@ def test_the_newest_deliveries_are_listed(pharos: RunCommand, add: Add, reposito
     assert [one["id"] for one in run_json(pharos, "webhooks", "list", "-n", "3")] == [replay, refused, queued]
     output = run_text(pharos, "webhooks", "list", "-n", "3")
     assert "\x1b" not in output and "\x07" not in output and "\u202e" not in output
-    # Text of strangers is no markup, and a reason wraps.
+    # Text from strangers is not markup, and a long reason wraps.
     assert "[bold]b" in output and output.count("holidays") == 9
     lines = output.splitlines()
     assert lines[0].split() == ["ID", "When", "Project", "Event", "Response"]

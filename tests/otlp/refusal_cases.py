@@ -22,7 +22,7 @@ class Case:
     status: int
     code: int
     message: str
-    """How it begins."""
+    """The beginning of the expected message."""
     signal: str = "traces"
     method: str = "POST"
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ CASES = [
         "The body is nested too deeply.",
     ),
     Case(
-        "numbers that are none",
+        "invalid numbers",
         b'{"resourceSpans":[{"x":NaN}]}',
         400,
         3,
@@ -156,7 +156,7 @@ CASES = [
     ),
     Case("too many records", logs(*[{}] * 50_001), 413, 3, "There are more than 50000 records.", "logs"),
     Case(
-        "more objects than anybody means",
+        "far too many objects",
         gzip.compress(b'{"resourceLogs":[' + b",".join([b"{}"] * 1_000_001) + b"]}"),
         413,
         3,
@@ -173,9 +173,14 @@ CASES = [
         "logs",
     ),
     Case(
-        "an unknown signal", GOOD, 404, 5, "OTLP is taken at v1/traces, v1/logs and v1/metrics.", "profiles"
+        "an unknown signal",
+        GOOD,
+        404,
+        5,
+        "OTLP is accepted at v1/traces, v1/logs and v1/metrics.",
+        "profiles",
     ),
-    Case("a path below", GOOD, 404, 5, "OTLP is taken at", "traces/more"),
+    Case("a path below", GOOD, 404, 5, "OTLP is accepted at", "traces/more"),
     Case("GET", None, 405, 12, "OTLP takes POST only.", method="GET"),
     Case("PUT", GOOD, 405, 12, "OTLP takes POST only.", method="PUT"),
 ]

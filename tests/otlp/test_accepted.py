@@ -40,7 +40,8 @@ async def test_empty_message_is_a_full_success(start_pipeline: StartPipeline) ->
 
 
 async def test_the_key_of_a_deployed_application_may_send_protobuf(start_pipeline: StartPipeline) -> None:
-    """Also where the operator has not allowed it for other keys; on the usual path first, then on the fast one."""
+    """This holds even if the operator has not allowed protobuf for other keys: first on the usual path, then on the
+    fast path."""
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
     from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 
@@ -184,7 +185,8 @@ async def test_every_field_of_a_span(pipeline: OtlpPipeline, style: str) -> None
 
 
 async def test_times_of_logs(pipeline: OtlpPipeline) -> None:
-    """The time of the event, else of its observation, else of its receipt; no wrong clock makes a chunk fail."""
+    """The stored time is that of the event, else of its observation, else of its receipt. A wrong clock never makes a
+    chunk fail."""
     sent = [
         {"timeUnixNano": "1544712660300000000", "observedTimeUnixNano": "1544712661000000000"},
         {"observedTimeUnixNano": "1544712661000000000"},
@@ -220,7 +222,7 @@ async def test_values_may_nest_as_deep_as_the_limit(pipeline: OtlpPipeline) -> N
 
 
 async def test_a_chunk_larger_than_a_block_is_inserted_in_parts(pipeline: OtlpPipeline) -> None:
-    """Many records with a large resource each exceed the size of one insert together."""
+    """Many records that each have a large resource together exceed the size of one insert."""
     resource = {"attributes": [attribute("large", stringValue="x" * 20_000)]}
     for _ in range(5):
         body = {

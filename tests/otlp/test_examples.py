@@ -16,7 +16,7 @@ from tests.support.otlp_pipeline import JSON, PROTOBUF, OtlpPipeline
 
 _EXAMPLES = Path("../shared/testdata/otlp")
 pytestmark = pytest.mark.skipif(
-    not _EXAMPLES.exists(), reason="the published examples are not beside the project"
+    not _EXAMPLES.exists(), reason="the published examples are not next to the project"
 )
 
 _SERVICE = {"service.name": "my.service"}

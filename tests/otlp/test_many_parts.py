@@ -1,6 +1,5 @@
-"""Bodies of many small parts, which take no tokens, are refused before they block the edge for seconds.
-
-Each is a few kilobytes in gzip.
+"""The edge refuses bodies of many small parts, which take no tokens, before they block it for seconds. Each body has a
+few kilobytes in gzip.
 """
 
 import pytest

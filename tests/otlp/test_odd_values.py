@@ -1,4 +1,4 @@
-"""Values that no column can store as sent: stored in the closest form, or only their record is rejected."""
+"""Values that no column can store as sent: the closest value is stored, or only their record is rejected."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ VALUES: list[tuple[str, str, dict[str, Any] | None]] = [
     ('{"arrayValue":{"values":[{"intValue":1e400},{"bytesValue":"_-8"}]}}', '["Infinity","/+8="]', None),
 ]
 
-# Each of these spans is rejected alone; with the text that the message contains.
+# Each of these spans is rejected alone. The second value is a text in the message.
 REJECTED_SPANS: list[tuple[Any, str]] = [
     ("x", "Expected `object`, got `str`"),
     (span(traceId=5), "Expected `str | null`, got `int` - at `$.traceId`"),

@@ -1,4 +1,4 @@
-"""Parts that many records or scopes share are processed once, and not for each of them.
+"""Parts that many records or scopes share are processed once, and not once for each record or scope.
 
 A body of 20 KB in gzip may hold a resource of ten megabytes and a hundred thousand scopes: processed for each scope,
 such a request would stop an edge or a consumer for an hour.

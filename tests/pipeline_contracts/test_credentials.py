@@ -15,7 +15,7 @@ from pipeline_contracts.credentials import (
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
-# A tracker ID is no secret, and is created like other IDs. A name is no credential.
+# A tracker ID is not a secret, and is created like other IDs. A name is not a credential.
 _NO_SECRETS = (CredentialKind.SITE, CredentialKind.HEARTBEAT_NAME)
 
 

@@ -92,7 +92,7 @@ def test_each_transition(was: State, wanted: State, allowed: bool) -> None:
 
 
 def test_no_transition_to_another_kind_of_state() -> None:
-    """Also if their texts, and so the states, are equal: three kinds have the state `running`."""
+    """This holds even if their texts, and so the states, are equal: three kinds have the state `running`."""
     every = [state for kind, _ in KINDS for state in kind]
     pairs = [
         (was, wanted) for was, wanted in itertools.product(every, every) if type(was) is not type(wanted)

@@ -1,4 +1,4 @@
-"""What the events of heartbeats say."""
+"""The texts of heartbeat events."""
 
 from dataclasses import replace
 

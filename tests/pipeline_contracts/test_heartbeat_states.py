@@ -374,12 +374,12 @@ def test_order_of_signals_does_not_change_the_result(seed: int) -> None:
 @pytest.mark.parametrize(
     ("intake_ms", "state"),
     [
-        # Edges report nothing, or reported until just before the signal: the run was missed.
+        # Edges have sent no reports, or reports until just before the signal: the run was missed.
         (None, "down"),
         (T0 + 3 * HOUR - MINUTE, "down"),
-        # Nothing is known of the time in which the run was due.
+        # The time in which the run was due is unknown.
         (T0 + HOUR, "running"),
-        # It was due before the last report.
+        # The run was due before the last report.
         (T0 + HOUR + 6 * MINUTE, "down"),
     ],
 )

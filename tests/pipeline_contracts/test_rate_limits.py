@@ -1,4 +1,4 @@
-"""The token bucket, also under clocks that jump."""
+"""The token bucket, including clocks that jump."""
 
 from pipeline_contracts.rate_limits import RateLimit, TokenBucket
 

@@ -1,4 +1,4 @@
-"""Due times of schedules, also across changes of the clock."""
+"""Due times of schedules, including changes of the clock."""
 
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo

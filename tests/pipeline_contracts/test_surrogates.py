@@ -53,7 +53,7 @@ def test_body_that_is_not_utf8_stays_unchanged() -> None:
 async def test_an_ingested_batch_is_stored_and_read_by_the_column_store(
     column_store: ChdbColumnStore,
 ) -> None:
-    """In typed members, and in members of free form, which ClickHouse parses at query time."""
+    """This covers typed members, and free-form members, which ClickHouse parses at query time."""
     event = {
         "type": "log",
         "name": "cut \ud83d",

@@ -32,7 +32,7 @@ async def test_envelope_is_stored_once(pipeline: OtlpPipeline) -> None:
         await _send(pipeline, *items)
         if sent:
             await pipeline.consume()
-    # Without identities, as OTLP senders are: each request is stored.
+    # Records without identities, like those of OTLP senders: each request is stored.
     logs = {"resourceLogs": [{"scopeLogs": [{"logRecords": [{"body": {"stringValue": "hi"}}]}]}]}
     for _ in range(2):
         assert (await pipeline.post("logs", logs)).status == 200

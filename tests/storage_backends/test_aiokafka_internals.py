@@ -1,4 +1,4 @@
-"""The undocumented parts of aiokafka that the log on Kafka stands on. A failure here comes from another version of
+"""The undocumented parts of aiokafka that the log on Kafka depends on. A failure here comes from another version of
 aiokafka: read decisions/0023 and decisions/0055 before the pin in pyproject.toml changes.
 """
 

@@ -1,4 +1,4 @@
-"""The retention of tables is changed while they are in use; a shorter one deletes at once."""
+"""Changes of the retention of tables that are in use. A shorter retention deletes immediately."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -34,7 +34,7 @@ def test_end_of_a_partition(unit: Unit, partition_id: str, end: date) -> None:
     assert is_expired(end, 7, end + timedelta(days=7))
 
 
-async def test_a_table_has_the_partitions_and_the_ttl_that_its_kind_says(
+async def test_tables_have_the_partitions_and_the_ttl_of_their_kind(
     column_store: ChdbColumnStore,
 ) -> None:
     keys = {"day": "toDate(", "week": "toMonday(", "month": "toYYYYMM(", "year": "toYear("}
@@ -84,7 +84,7 @@ async def test_a_shorter_retention_deletes_and_a_longer_one_is_applied(column_st
 
 
 class FailingStore:
-    """A store with the TTLs of the tables of a kind, whose commands fail after so many."""
+    """A store with the TTLs of the tables of a kind, whose commands fail after a given number."""
 
     def __init__(self, kind: str, days: int) -> None:
         self.days = {table.name: days for table in KINDS[kind]}
@@ -119,7 +119,7 @@ async def test_an_interrupted_change_is_completed(days: int) -> None:
     with pytest.raises(StorageUnavailable):
         await change()
     assert sorted(set(store.days.values())) == sorted({30, days})
-    # As long as a table keeps its rows longer, the kind does.
+    # The retention of a kind is the longest of its tables.
     assert (await read_retention(store))["otel_metrics"] == max(30, days)
     store.commands_left = 1000
     await change()

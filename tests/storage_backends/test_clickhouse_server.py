@@ -1,4 +1,4 @@
-"""What only the client of a ClickHouse server does: servers that go and come, connections that are cut."""
+"""Behaviour of only the client of a ClickHouse server: servers that stop and return, and broken connections."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ SCHEMA = Path(__file__).parents[2] / "storage_backends/column_store/schema"
 
 @pytest.fixture(scope="module")
 def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontServer]:
-    """A front of this file's own: it is stopped and started again. Its password is asked for."""
+    """A front for this file only: it is stopped and started again. It requires a password."""
     with running_clickhouse_front(
         tmp_path_factory.mktemp("faulty-clickhouse"), password="hush-hush"
     ) as running:
@@ -52,26 +52,26 @@ async def stored(server: ClickHouseServer, log: str) -> int:
     return int(result.rows[0][0])
 
 
-async def test_a_server_that_is_away_is_told_without_the_password() -> None:
+async def test_unavailable_server_is_reported_without_the_password() -> None:
     with pytest.raises(StorageUnavailable) as told:
         await open_clickhouse_server(f"http://default:hush-hush@127.0.0.1:{free_port()}")
     assert "hush" not in str(told.value) and "127.0.0.1" in str(told.value)
 
 
-async def test_a_wrong_password_is_no_reason_to_drop_anything(front: FrontServer) -> None:
+async def test_wrong_password_is_a_transient_error(front: FrontServer) -> None:
     with pytest.raises(StorageUnavailable) as told:
         await open_clickhouse_server(f"http://default:wrong-one@127.0.0.1:{front.port}")
     assert "wrong-one" not in str(told.value)
 
 
 @pytest.mark.parametrize("url", ["clickhouse:8123", "ftp://host", "http://", "native://h:9000"])
-async def test_an_address_that_is_none_is_refused_without_showing_it(url: str) -> None:
+async def test_invalid_address_is_refused_without_being_shown(url: str) -> None:
     with pytest.raises(ValueError, match="http://") as told:
         await open_clickhouse_server(url.replace("//", "//user:hush-hush@"))
     assert "hush" not in str(told.value)
 
 
-async def test_away_and_back(front: FrontServer, server: ClickHouseServer) -> None:
+async def test_client_recovers_after_an_outage(front: FrontServer, server: ClickHouseServer) -> None:
     log = uuid.uuid4().hex
     front.stop()
     with pytest.raises(StorageUnavailable):
@@ -85,7 +85,7 @@ async def test_away_and_back(front: FrontServer, server: ClickHouseServer) -> No
     assert await stored(server, log) == 3
 
 
-async def test_503_is_a_reason_to_wait(front: FrontServer, server: ClickHouseServer) -> None:
+async def test_503_is_a_transient_error(front: FrontServer, server: ClickHouseServer) -> None:
     log = uuid.uuid4().hex
     front.set_fault("503", 600)
     with pytest.raises(StorageUnavailable):
@@ -97,14 +97,14 @@ async def test_503_is_a_reason_to_wait(front: FrontServer, server: ClickHouseSer
 
 
 @pytest.mark.parametrize(("mode", "there"), [("cut_before", 0), ("cut_after", 7)])
-async def test_a_cut_insert_is_open_and_sent_once(
+async def test_interrupted_insert_has_an_unknown_outcome_and_is_sent_once(
     front: FrontServer, server: ClickHouseServer, mode: str, there: int
 ) -> None:
     log = uuid.uuid4().hex
     front.set_fault(mode, 600)
     with pytest.raises(StorageUnavailable):
         await server.insert(TABLE, rows(log, 7), 7, log)
-    # Nothing below the consumers sends it again: only they know how to do that safely.
+    # Only the consumers repeat an insert, because only they can do this safely.
     assert front.fault_hits() == 1
     assert await stored(server, log) == there
     front.set_fault("none", 0)
@@ -112,13 +112,13 @@ async def test_a_cut_insert_is_open_and_sent_once(
     assert await stored(server, log) == 7
 
 
-async def test_an_insert_that_takes_too_long_is_open_too(
+async def test_insert_that_times_out_has_an_unknown_outcome(
     front: FrontServer, server: ClickHouseServer
 ) -> None:
     log = uuid.uuid4().hex
     hasty = await hastily_opened(front)
     front.set_fault("held", 600)
-    # The front has it for as long as anybody waits for the answer.
+    # The front holds the insert while a client waits for the response.
     async with asyncio.timeout(60):
         with pytest.raises(StorageUnavailable):
             await hasty.insert(TABLE, rows(log, 7), 7, log)
@@ -135,7 +135,7 @@ async def test_an_insert_that_takes_too_long_is_open_too(
 
 
 async def hastily_opened(front: FrontServer) -> ClickHouseServer:
-    """Gives a statement a second, which what it asks at first may take more than once."""
+    """Opens a store with a statement timeout of one second. Opening may take several statements."""
     async with asyncio.timeout(60):
         while True:
             with contextlib.suppress(StorageUnavailable):
@@ -149,8 +149,8 @@ async def test_statements_run_run_both(server: ClickHouseServer) -> None:
     assert [r.rows[0][1] for r in results] == list(range(8))
 
 
-async def test_what_is_sent_and_what_the_answers_mean() -> None:
-    """A server that only listens: what the engine itself never shows."""
+async def test_requests_and_the_meaning_of_responses() -> None:
+    """A server with scripted responses, for cases that the engine itself never shows."""
     asked: list[web.BaseRequest] = []
     bodies: list[bytes] = []
     answer: dict[str, object] = {}
@@ -179,7 +179,7 @@ async def test_what_is_sent_and_what_the_answers_mean() -> None:
 
         for status, headers, text, expected in (
             (400, {"X-ClickHouse-Exception-Code": "27"}, "Code: 27. DB::Exception: no", RowsRefused),
-            # Begun as a success, ended as a fault.
+            # A response that begins as a success and ends with an error.
             (200, {"X-ClickHouse-Exception-Code": "241"}, "Code: 241. DB::Exception: no", StorageUnavailable),
             (500, {"X-ClickHouse-Exception-Code": "252"}, "Code: 252. DB::Exception: no", StorageUnavailable),
             (500, {}, "", StorageUnavailable),
@@ -210,7 +210,7 @@ def test_the_schema_of_a_cluster_replicates() -> None:
         assert not re.search(r"ENGINE = (?!Replicated)", made)
         assert "non_replicated" not in made
         for statement in read_schema(path):
-            # Rows are inserted once; the replicas fetch them.
+            # Rows are inserted once, and the replicas fetch them.
             expected = 0 if statement.startswith("INSERT") else 1
             assert replicate(statement, "main-1").count("ON CLUSTER 'main-1'") == expected, statement
     made = replicate("CREATE DATABASE IF NOT EXISTS pharos", "c")
@@ -220,7 +220,7 @@ def test_the_schema_of_a_cluster_replicates() -> None:
             replicate("CREATE DATABASE IF NOT EXISTS pharos", name)
 
 
-async def test_a_wrong_query_is_the_authors_fault(server: ClickHouseServer) -> None:
+async def test_wrong_query_is_reported_as_a_query_error(server: ClickHouseServer) -> None:
     with pytest.raises(QueryRefused):
         await server.query("SELECT (")
     with pytest.raises(QueryRefused):

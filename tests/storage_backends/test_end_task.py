@@ -1,4 +1,4 @@
-"""A task that swallows a cancellation is ended all the same."""
+"""A task that swallows a cancellation is ended nevertheless."""
 
 import asyncio
 

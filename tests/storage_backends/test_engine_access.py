@@ -96,7 +96,7 @@ async def test_other_passwords_users_and_protocols_are_refused_with_the_reason(
 async def test_the_deployer_reaches_postgres_over_a_socket_that_no_application_can_open(
     tmp_path: Path,
 ) -> None:
-    # As the image creates the folder of the socket: every user may enter.
+    # The image creates the folder of the socket this way: every user may enter.
     folder = Path(tempfile.mkdtemp(prefix="socket-", dir=run_folder()))
     folder.chmod(0o1777)
     _, _, *flags = read_compose()["services"]["postgres"]["command"]

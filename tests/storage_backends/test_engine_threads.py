@@ -27,7 +27,7 @@ async def test_a_cancelled_call_returns_when_its_thread_has_ended_and_at_once_if
         queued.cancel()
         with pytest.raises(asyncio.CancelledError):
             await queued
-        # Once more, as the end of an event loop does.
+        # Cancel again, as the end of an event loop does.
         for _ in range(3):
             running.cancel()
             for _ in range(5):

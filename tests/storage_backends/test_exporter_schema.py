@@ -1,4 +1,4 @@
-"""The OpenTelemetry tables beside those that the Collector's ClickHouse exporter makes, column by column."""
+"""The OpenTelemetry tables, compared with those of the Collector's ClickHouse exporter, column by column."""
 
 import json
 import re
@@ -17,13 +17,13 @@ from tests.support.otel_clickhouse_exporter import exporter_statements
 UPSTREAM = "otel_exporter"
 _AT = "2099-11-20T21:31:54.123Z"
 
-# What differs on purpose: ours, and the exporter's. All maps and times differ as well, see `_as_ours`.
+# Intentional differences: the type here, and that of the exporter. All maps and times differ as well, see `_as_ours`.
 _DIFFERENT = {
     # Few names on many rows.
     ("otel_logs", "EventName"): ("LowCardinality(String)", "CODEC(ZSTD(1))", "String", "CODEC(ZSTD(1))"),
     # Mostly small numbers.
     ("otel_traces", "Duration"): ("UInt64", "CODEC(T64, ZSTD(1))", "UInt64", "CODEC(ZSTD(1))"),
-    # There are no differences to store between two values.
+    # Delta encoding has no use for these values.
     ("otel_metrics_sum", "IsMonotonic"): ("Bool", "CODEC(ZSTD(1))", "Bool", "CODEC(Delta(1), ZSTD(1))"),
 }
 _COLUMNS = """
@@ -48,13 +48,13 @@ async def upstream(column_store: ChdbColumnStore) -> AsyncIterator[str]:
 
 
 async def _told(store: ChdbColumnStore, sql: str, database: str) -> dict[tuple[str, str], tuple[Any, ...]]:
-    """By table and name."""
+    """Return the columns by table and name."""
     rows = (await store.query(sql, {"database": database})).rows
     return {(row[0], row[1]): tuple(row[2:]) for row in rows}
 
 
 def _as_ours(table: str, column: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The exporter's column as the same column is declared here.
+    """Return the exporter's column as it is declared here.
 
     Keys of maps are plain strings (decision 11), times are UTC, and those of metrics have nanoseconds.
     """
@@ -74,7 +74,7 @@ async def test_every_column_of_the_exporter_is_here(column_store: ChdbColumnStor
     assert len({table for table, _ in theirs}) == 9 and len(theirs) > 150
     missing = [key for key in theirs if key not in ours]
     assert missing == []
-    # A view has the columns of its query; what counts is the table that they go to.
+    # A view has the columns of its query; the table that receives the rows is compared.
     stored = {key: column for key, column in theirs.items() if not key[0].endswith("_mv")}
     different = {
         key: (ours[key][0], ours[key][-1], expected[0], expected[-1])
@@ -91,7 +91,7 @@ async def test_every_index_of_the_exporter_is_here(column_store: ChdbColumnStore
     assert {key: ours.get(key) for key in theirs} == theirs
 
 
-async def test_an_older_data_folder_becomes_what_a_fresh_one_is(column_store: ChdbColumnStore) -> None:
+async def test_migrated_data_folder_equals_a_new_one(column_store: ChdbColumnStore) -> None:
     files = schema_files()
     before = [path for path in files if path.stem < "0009"]
 
@@ -108,10 +108,10 @@ async def test_an_older_data_folder_becomes_what_a_fresh_one_is(column_store: Ch
         log = {"Timestamp": _AT, "ReceivedAt": _AT, "ResourceAttributes": {"k8s.pod.name": "web-1"}}
         await column_store.insert("older.otel_traces", _lines(spans), 3, "spans")
         await column_store.insert("older.otel_logs", _lines([log]), 1, "logs")
-        # Twice: a migration that a crash has cut short begins again.
+        # Run it twice, because a migration that a crash has interrupted begins again.
         for path in [path for path in files if path not in before] * 2:
             await apply(path)
-        # Readers take the least Start and the largest End: a row that is there twice changes nothing.
+        # Readers use the smallest Start and the largest End, so a duplicate row changes nothing.
         times = "SELECT TraceId, min(Start), max(End) FROM older.otel_traces_trace_id_ts GROUP BY TraceId"
         rows = (await column_store.query(times)).rows
         assert [(row[0], (row[2] - row[1]).total_seconds()) for row in rows] == [("0a" * 16, 20)]
@@ -130,7 +130,7 @@ def _lines(rows: list[dict[str, Any]]) -> bytes:
 async def test_a_trace_is_found_by_its_id_alone(column_store: ChdbColumnStore) -> None:
     environment, trace, other = (secrets.token_hex(16) for _ in range(3))
     row = {"EnvironmentId": environment, "ReceivedAt": _AT, "log": environment}
-    # The last one's clock is beyond what a DateTime holds.
+    # The clock of the last one is beyond the range of DateTime.
     times = [1795000000_900000000, 1795000007_100000000, 1795090000_000000000, 9_200_000_000_000_000_000]
     ids = [trace, trace, other, secrets.token_hex(16)]
     spans = [
@@ -144,7 +144,7 @@ async def test_a_trace_is_found_by_its_id_alone(column_store: ChdbColumnStore) -
     assert (await column_store.query(own, {"e": environment})).rows == [[3, 3]]
     late = [{**spans[0], "SpanId": "ff" * 8, "Timestamp": str(1795000001_000000000), "log_offset": 9}]
     await column_store.insert("pharos.otel_traces", _lines(late), 1, f"{environment}/second")
-    # As Grafana's ClickHouse data source and HyperDX ask.
+    # The queries of Grafana's ClickHouse data source and of HyperDX.
     grafana = """
         WITH {trace:String} AS trace_id,
             (SELECT min(Start) FROM pharos.otel_traces_trace_id_ts WHERE TraceId = trace_id) AS trace_start,
@@ -159,7 +159,7 @@ async def test_a_trace_is_found_by_its_id_alone(column_store: ChdbColumnStore) -
     assert [span["spanID"] for span in found] == [f"{0:016x}", "ff" * 8, f"{1:016x}"]
 
 
-def test_a_cluster_gets_all_of_it() -> None:
+def test_cluster_gets_all_tables() -> None:
     (path,) = [path for path in schema_files() if path.stem.endswith("_otel_lookups")]
     for statement in read_schema(path):
         made = replicate(statement, "main")

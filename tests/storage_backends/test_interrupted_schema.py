@@ -1,4 +1,4 @@
-"""A start that was killed while it applied the schema file of the reads of telemetry, on a store with rows."""
+"""A start that was killed while it applied the schema file for reads of telemetry, on a store with rows."""
 
 import json
 import uuid
@@ -20,7 +20,7 @@ _PROJECTIONS = (
 async def test_an_interrupted_file_is_applied_again_and_counts_each_exception_once(
     column_store: ChdbColumnStore,
 ) -> None:
-    """Rows from before the file, from the time between both attempts, and from afterwards."""
+    """The rows are from before the file, from the time between both attempts, and from afterwards."""
     *earlier, last = (
         [statement.replace("pharos.", "interrupted.") for statement in read_schema(path)]
         for path in schema_files()

@@ -13,7 +13,7 @@ from storage_backends.event_log.kafka_batch import META_HEADER, RecordBatch
 from storage_backends.event_log.kafka_produce import Produce, Produced
 
 _NOW = 1_790_000_000_000
-# Bytes of a batch in front of its records.
+# Bytes of a batch before its records.
 _HEAD_BYTES = 61
 # Around each length at which a variable-length integer gets another byte.
 _SIZES = (0, 1, 63, 64, 8191, 8192, 1_048_575, 1_048_576, 20_000_000)

@@ -144,14 +144,15 @@ async def test_memory_is_bounded_while_a_killed_broker_is_unavailable(
     await wait_connected(log)
     await append_with_retries(log, topic, b"before")
     broker.stop(signal.SIGKILL)
-    # Python's memory only: the embedded ClickHouse, which other tests leave open, has memory of its own in the process.
+    # Python's memory only, because the embedded ClickHouse, which other tests leave open, has other memory in the
+    # process.
     tracemalloc.start()
     try:
         refused = {StorageUnavailable: 0, LogFull: 0}
         waiting = []
         async with measure_loop_time() as had:
             while had() < 3.0:
-                # More appends per round than the buffer has space for, however rarely a round runs.
+                # More appends per round than the buffer has space for, even if rounds are rare.
                 for _ in range(100):
                     try:
                         waiting.append(log.append(topic, secrets.token_bytes(4), b"", bytes(50_000)))

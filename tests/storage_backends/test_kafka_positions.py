@@ -27,14 +27,14 @@ def answer(*partitions: tuple[int, int, str, int], error: int = 0, topic: str = 
         (answer((1, 7, f"@{LOG}", 0), (0, 5, f"9@{LOG}", 0)), {0: Position(5, 9), 1: Position(7)}),
         # Written by an earlier version, and by an operator's tool.
         (answer((0, 5, "9", 0), (1, 7, "", 0)), {0: Position(5, 9), 1: Position(7)}),
-        # Of the topic before it was recreated.
+        # A position of the topic before it was recreated.
         (answer((0, 5, "9@ffffffffffff", 0), (1, 7, f"@{LOG}", 0)), {0: Position(0), 1: Position(7)}),
         *((answer(error=code), None) for code in (LOADING, AWAY, MOVED, NOT_ALLOWED, -1)),
         *(
             (answer((0, -1, "", code), (1, 7, "", 0)), None)
             for code in (LOADING, AWAY, MOVED, NOT_ALLOWED, UNSTABLE)
         ),
-        # The top-level error counts, whatever the partitions contain.
+        # The top-level error takes precedence over the partitions.
         (answer((0, -1, "", 0), (1, -1, "", 0), error=AWAY), None),
         (answer((0, 5, "", 0)), None),
         (answer(), None),

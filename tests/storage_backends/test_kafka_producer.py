@@ -1,4 +1,4 @@
-"""The producer against scripted brokers: what it sends, when, and what it does with each response."""
+"""The producer with scripted brokers: its requests, their times, and its reaction to each response."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -21,7 +21,7 @@ Answer = int | Exception
 
 
 class Brokers:
-    """Stands in for aiokafka's client. Each request waits for an answer of the test."""
+    """Replaces aiokafka's client. Each request waits for a response of the test."""
 
     def __init__(self) -> None:
         self.leaders: dict[TopicPartition, int | None] = {A: 1, B: 1, C: 2}
@@ -45,7 +45,7 @@ class Brokers:
         self.is_closed = True
 
     async def take(self, answer: Answer | None = 0) -> tuple[int, dict[TopicPartition, bytes]]:
-        """Return the broker and the batches of the next request, and answer it; None: leave it unanswered."""
+        """Return the broker and the batches of the next request, and respond to it; None sends no response."""
         broker, batches, waiting = await asyncio.wait_for(self.requests.get(), 10)
         if isinstance(answer, Exception):
             waiting.set_exception(answer)
@@ -142,7 +142,7 @@ async def test_batches_that_filled_while_the_broker_was_busy_are_sent_when_it_re
         RuntimeError("not foreseen"),
     ],
 )
-async def test_what_may_pass_is_tried_again_with_the_same_bytes(
+async def test_transient_errors_are_retried_with_the_same_bytes(
     producer: KafkaProducer, results: list[tuple[PendingBatch, Exception | None]], answer: Answer
 ) -> None:
     brokers: Brokers = producer.client
@@ -177,7 +177,7 @@ async def test_a_partition_that_the_response_lacks_is_tried_again(
 
 
 @pytest.mark.parametrize("code", [45, 47, 59, 29, 10, -1, 32000])
-async def test_what_cannot_pass_fails_its_batch_only(
+async def test_permanent_error_fails_only_its_batch(
     producer: KafkaProducer, results: list[tuple[PendingBatch, Exception | None]], code: int
 ) -> None:
     brokers: Brokers = producer.client
@@ -196,7 +196,8 @@ async def test_numbers_of_a_batch_that_was_never_stored_are_used_again(
     producer: KafkaProducer, results: list[tuple[PendingBatch, Exception | None]]
 ) -> None:
     brokers: Brokers = producer.client
-    # Refused twice at the first attempt; then after one that may have succeeded, which leaves a gap.
+    # Two batches are refused at the first attempt. A third one is refused after an attempt that may have succeeded,
+    # which leaves a gap.
     answers: Sequence[tuple[Answer, ...]] = ((10,), (29,), (0,), (7, 29))
     found = []
     for tries in answers:
@@ -271,7 +272,7 @@ async def test_a_fault_of_the_log_stops_no_other_batch(
     await wait_until(lambda: len(results) == 2)
 
 
-async def test_records_may_go_elsewhere_than_to_a_partition_that_cannot_send(
+async def test_records_avoid_a_partition_that_cannot_send(
     producer: KafkaProducer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brokers: Brokers = producer.client
@@ -328,7 +329,7 @@ async def test_a_partition_without_a_leader_waits_for_one(producer: KafkaProduce
     for unknown in (None, -1):
         brokers.leaders[A] = unknown
         append(producer, A, b"a")
-        # Others do not wait.
+        # Other partitions do not wait.
         append(producer, C, b"c")
         assert (await brokers.take())[0] == 2
         updates = brokers.metadata_updates
@@ -380,7 +381,7 @@ async def test_sequence_numbers_begin_again_after_the_last_one(producer: KafkaPr
     assert found == [2**31 - 2, 1]
 
 
-async def test_closing_fails_what_is_not_acknowledged(
+async def test_closing_fails_unacknowledged_batches(
     producer: KafkaProducer, results: list[tuple[PendingBatch, Exception | None]]
 ) -> None:
     brokers: Brokers = producer.client

@@ -28,7 +28,7 @@ OLD, NEW = "a" * 32, "b" * 32
     [
         ({}, OLD, None),
         ({"t": "0a1b"}, None, "0a1b"),
-        # Not bound yet: written by a version without topic IDs, or with brokers without them.
+        # Not bound yet, because the version or the brokers that wrote it had no topic IDs.
         ({"t": "0a1b"}, OLD, "0a1b"),
         ({"t": "0a1b", "t#topic-id": OLD}, OLD, "0a1b"),
         ({"t": "0a1b", "t#topic-id": OLD}, None, "0a1b"),

@@ -1,4 +1,4 @@
-"""The Kafka log over scripted brokers: it names what they refuse, and its watch of the topics survives faults."""
+"""The Kafka log with scripted brokers: it reports their refusals, and its watch of the topics survives faults."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ TOPIC = "t"
 
 
 class Client:
-    """Stands in for aiokafka's client: every broker answers with `code`."""
+    """Replaces aiokafka's client: every broker responds with `code`."""
 
     _sync_task = None
     code = 0
@@ -42,7 +42,7 @@ class Client:
 
 
 class Topics:
-    """Counts the looks at the topics; the second one fails as uvloop does on a lost connection."""
+    """Counts the checks of the topics. The second check fails as uvloop does on a lost connection."""
 
     looks = 0
 
@@ -78,7 +78,7 @@ async def test_the_log_says_what_the_operator_has_to_do(
     log: KafkaEventLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cases = ((29, 1, StorageUnavailable, "ACLs"), (32, 1, StorageUnavailable, "clock"))
-    # One record that is too large never fits; of several each may fit alone.
+    # A single record that is too large never fits. Of several records, each may fit alone.
     sizes = ((10, 1, RecordTooLarge, "clock"), (10, 3, StorageUnavailable, "do not acknowledge"))
     for code, number, kind, hint in (*cases, *sizes):
         monkeypatch.setattr(Client, "code", code)

@@ -1,4 +1,4 @@
-"""Clients of a broker that accepts connections and then hangs. A fake one hangs at exactly the right moment."""
+"""Clients of a broker that accepts connections and then hangs. A fake broker hangs at the right moment."""
 
 import asyncio
 import struct
@@ -14,7 +14,7 @@ _API_VERSIONS, _METADATA = 18, 3
 
 
 class _Hanging:
-    """Answers the request for API versions, and no other."""
+    """Responds only to the request for API versions."""
 
     def __init__(self) -> None:
         self.connections = 0
@@ -51,7 +51,7 @@ async def hanging() -> AsyncIterator[tuple[_Hanging, str]]:
 
 @pytest.fixture
 def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client gives up a request after half a second instead of ten."""
+    """Make the client time out after half a second instead of ten."""
     client = kafka_topics.AIOKafkaAdminClient
     monkeypatch.setattr(
         kafka_topics,

@@ -26,7 +26,7 @@ async def exits() -> AsyncIterator[AsyncExitStack]:
 
 
 def end_fetching(client: AIOKafkaConsumer) -> None:
-    """The fetch task ends, as after an exception that aiokafka does not expect."""
+    """End the fetch task, as after an exception that aiokafka does not expect."""
     client._fetcher._fetch_task.cancel()
 
 
@@ -35,7 +35,7 @@ def end_metadata(client: AIOKafkaConsumer) -> None:
 
 
 def hang_fetching(client: AIOKafkaConsumer) -> None:
-    """A request is never answered, so nothing more is fetched from that broker."""
+    """Leave a request without a response, so that nothing more is fetched from that broker."""
 
     class AlwaysFailing(set[int]):
         def discard(self, node: int) -> None:
@@ -45,7 +45,7 @@ def hang_fetching(client: AIOKafkaConsumer) -> None:
 
 
 def answer_heartbeat_with_loading(client: AIOKafkaConsumer) -> None:
-    """The response of a coordinator that has just started and is loading its groups."""
+    """Respond like a coordinator that has just started and is loading its groups."""
     coordinator = client._coordinator
     real_send = coordinator._send_req
 

@@ -1,4 +1,4 @@
-"""Which partition a record goes to."""
+"""The partition of a record."""
 
 import asyncio
 from collections import deque
@@ -11,7 +11,7 @@ from storage_backends.event_log.kafka_topic_ids import TopicDescription
 
 
 class Reachable:
-    """Stands in for the producer."""
+    """Replaces the producer."""
 
     def __init__(self, *partitions: int) -> None:
         self.partitions = set(partitions)
@@ -46,7 +46,7 @@ async def test_records_without_a_key_avoid_partitions_that_cannot_be_written() -
     targets = Targets({"t": TopicDescription(4, None)})
     only = Reachable(2)
     stuck = targets.choose(Reachable(0, 1, 3), "t", b"")
-    # Withdrawn batches look like this one too: small, and never sent.
+    # Withdrawn batches have the same state: small, and never sent.
     targets.note_newest("t", batch(stuck, 1000))
     assert {targets.choose(only, "t", b"").partition for _ in range(9)} == {2}
     assert targets.choose(Reachable(), "t", b"").topic == "t"

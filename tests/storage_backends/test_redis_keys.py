@@ -119,7 +119,7 @@ async def test_known_keys_work_without_redis_and_unknown_ones_raise(
     while time.monotonic() < began + 3.0:
         assert await edge.find(key.digest) == key
         await asyncio.sleep(0.01)
-    # At once: while Redis is unavailable, only one call at a time waits for it.
+    # The key is accepted immediately: while Redis is unavailable, only one call at a time waits for it.
     with recorded_attempts(edge._connection) as tries:
         for _ in range(50):
             with pytest.raises(StorageUnavailable):
@@ -159,7 +159,7 @@ async def test_a_revocation_during_a_lost_connection_applies_after_reconnecting(
     client = directories.control._connection.client
     await client.execute_command("CLIENT", "KILL", "SKIPME", "yes", "TYPE", "normal")
     took = await until(lambda: is_refused(edge, key))
-    assert took < 5.0, "that it was cut off has told it"
+    assert took < 5.0, "the lost connection has revealed it"
 
 
 async def test_a_silently_dead_connection_does_not_keep_a_revoked_key_alive(
@@ -193,7 +193,7 @@ async def test_a_revocation_that_was_trimmed_before_it_was_read_applies(director
     ((newest, _),) = await client.xrevrange("pharos:keys:changes", count=1)
     await until(lambda: _has_read_through(edge, newest))
     assert await edge.find(key.digest) == key
-    # So many changes that the relevant one is trimmed before the edge reads.
+    # Make so many changes that the relevant one is trimmed before the edge reads.
     flood = """
         redis.call('HDEL', 'pharos:keys', ARGV[1])
         redis.call('XADD', 'pharos:keys:changes', '*', 'revoked', ARGV[1])
@@ -209,7 +209,7 @@ async def test_changes_are_followed_after_redis_was_emptied_and_its_clock_set_ba
 ) -> None:
     key, edge = entry(), directories.edges[0]
     client = directories.control._connection.client
-    # The last change that the edge has read is of the year 2286.
+    # The last change that the edge has read has a time in the year 2286.
     await client.xadd("pharos:keys:changes", {"published": b"x"}, id="9999999999999-0")
     await until(lambda: _has_read_through(edge, b"9999999999999-0"))
     await client.flushall()
@@ -336,7 +336,7 @@ async def test_a_list_does_not_replace_the_directory_of_a_redis_that_lost_data(
 async def test_a_revoked_key_is_removed_even_if_redis_lost_the_order_of_changes(
     directories: Directories,
 ) -> None:
-    """As after an eviction: the numbers of changes restart."""
+    """After an eviction, the numbers of changes restart."""
     ended, key = entry(), entry()
     for _ in range(5):
         await directories.control.publish(key)
@@ -417,7 +417,7 @@ async def test_no_order_of_commits_publications_and_failures_keeps_a_revoked_key
             await task
         for change in late:
             await notify(*change)
-        # One publication with all keys of the database, whatever was published before.
+        # Publish all keys of the database once, after any earlier publications.
         await other.publish_all(entries_reader(list(database.values())))
         client = other._connection.client
         assert set(await client.hkeys("pharos:keys")) == set(database)

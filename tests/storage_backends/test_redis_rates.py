@@ -1,4 +1,4 @@
-"""Behaviour of the counter in Redis only: edges that share an account, Redis that stops and returns empty."""
+"""Behaviour of the counter in Redis only: edges that share an account, and a Redis that stops and returns empty."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def server(running: RedisServer) -> RedisServer:
-    """Empty, so that the edges of another test do not count."""
+    """Return an empty Redis, so that edges of another test do not count."""
     running.restart()
     return running
 
@@ -56,8 +56,7 @@ _STEP_SECONDS = 0.005
 
 
 async def flood(clock: Clock, edges: list[Admission], account: str, limit: RateLimit, seconds: float) -> int:
-    """Send batches of 20 from so many callers, as fast as they are accepted; return the number of events that
-    passed."""
+    """Send batches of 20 from this many callers, as fast as they are accepted; return the number of accepted events."""
     passed = 0
 
     async def send(edge: Admission) -> None:
@@ -102,7 +101,7 @@ async def test_tokens_refill_by_the_clock_of_redis(server: RedisServer) -> None:
         while not (lease := await counter.lease(account, 150, 150, limit)).granted:
             assert 0 < lease.retry_after <= 1.5
             await asyncio.sleep(lease.retry_after)
-    # As many as refill in this time, and no more.
+    # Exactly the tokens that refill in this time.
     took = time.monotonic() - started
     assert lease.granted + lease.remaining <= limit.rate * took + 1
     await counter.close()
@@ -201,7 +200,7 @@ async def test_without_redis_each_edge_uses_its_share_until_redis_returns(server
         clock.rule(counter)
     edges = [Admission(counter, slice_seconds=0.02, clock=clock) for counter in counters]
     account = secrets.token_hex(6)
-    # Each edge counts from its first lease on, and each learns of the other at its next lease.
+    # Each edge counts from its first lease on, and each finds out about the other at its next lease.
     for counter in [*counters, *counters]:
         await leased(counter, account, limit)
     server.stop()

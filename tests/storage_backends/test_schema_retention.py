@@ -37,7 +37,7 @@ _TABLES = (
 )
 
 
-def test_released_files_stay_what_installations_have_applied() -> None:
+def test_released_schema_files_are_unchanged() -> None:
     digests = {
         path.stem: hashlib.sha256("\n".join(read_schema(path)).encode()).hexdigest()[:16]
         for path in schema_files()

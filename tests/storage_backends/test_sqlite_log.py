@@ -151,7 +151,7 @@ async def test_a_commit_that_fails_in_the_middle_is_rolled_back(opened: Open) ->
 
 
 async def test_a_record_that_arrived_during_a_read_is_read_again_at_once(opened: Open) -> None:
-    """The chunk may be full, and the record is read again for the next one: no further append follows."""
+    """The chunk may be full, so the record is read again for the next chunk without a further append."""
     log = await opened()
     reader = consumer(log)
     assert await reader.read(0, 0, None, MB, 0) == []
@@ -162,9 +162,7 @@ async def test_a_record_that_arrived_during_a_read_is_read_again_at_once(opened:
     assert len(await reader.read(0, 0, None, MB, 0)) == 1
 
 
-async def test_after_a_failed_read_the_next_one_looks_again(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_read_after_a_failed_read_queries_again(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     log = await opened()
     reader = consumer(log)
     assert await reader.read(0, 0, None, MB, 0) == []

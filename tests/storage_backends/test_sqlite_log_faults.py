@@ -1,5 +1,5 @@
 """The log in a file with a full disk, failed commits and cancelled tasks: its size stays correct, every request
-completes, and it recovers by itself."""
+completes, and it recovers without a restart."""
 
 import asyncio
 import os
@@ -53,7 +53,7 @@ def consumer(log: SqliteEventLog) -> SqliteLogConsumer:
 
 
 async def limit_pages(log: SqliteEventLog, pages: int) -> None:
-    """Limit the file to so many pages, or to its current ones: SQLite then reports a full disk."""
+    """Limit the file to this many pages, or to its current size: SQLite then reports a full disk."""
     await log.call(lambda connection: connection.execute(f"PRAGMA max_page_count={pages}").fetchall())
 
 
@@ -63,7 +63,7 @@ async def test_a_full_disk_refuses_appends_until_there_is_space(tmp_path: Path) 
         await limit_pages(log, 1)
         refused = 0
         acknowledged = [b"before"]
-        # Far more than the log may store, if it counted refused appends.
+        # Far more than the log may store, which would matter if it counted refused appends.
         for number in range(12):
             value = b"%d" % number + os.urandom(600_000)
             try:
@@ -99,7 +99,7 @@ async def test_a_disk_with_little_space_is_reserved_for_the_consumers(tmp_path: 
         await consumer(log).commit(0, Position(1))
         assert "MiB free" in (log.stalled_reason() or "")
         object.__setattr__(log._bounds, "min_free_bytes", 0)
-        # The writer checks the disk again by itself.
+        # The writer checks the disk again without an append.
         async with asyncio.timeout(60):
             while log.stalled_reason() is not None:
                 await asyncio.sleep(0.02)

@@ -47,10 +47,8 @@ class AddedMonitor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ObjectAdder:
-    """Where objects are added, and where their keys are published.
-
-    An environment or project is named by its slug or public ID; None is the only one. Without `sealing_keys`
-    heartbeats have no ping key.
+    """Adds objects to a database and publishes their keys. An environment or project is named by its slug or public ID;
+    None means the only one. Without `sealing_keys` heartbeats have no ping key.
     """
 
     sessions: Sessions

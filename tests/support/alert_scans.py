@@ -1,4 +1,4 @@
-"""An alert scan under a clock of the test, on a database and a column store that can be made to fail."""
+"""An alert scan with the clock of the test, on a database and a column store that can be made to fail."""
 
 import json
 import uuid
@@ -26,7 +26,7 @@ class FailingStore:
     clock: Callable[[], datetime]
     failing: Sequence[str] = ()
     has_receipts: bool = False
-    """False: the receipts of other tests, which share the store, are not read."""
+    """If False, the receipts of other tests, which share the store, are not read."""
 
     async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:
         await self.store.insert(table, lines, rows, token, before)

@@ -36,7 +36,7 @@ def apply_in_memory(state: ProjectState, plan: Plan) -> ProjectState:
 
 
 def _is_rule_of(present: CurrentResource, address: Address) -> bool:
-    """Return True if the resource is a rule that is for one environment only, the one of this address."""
+    """Return True if the resource is a rule for only one environment, the one at this address."""
     return find_kind(present.address) == "rule" and address == ("environments", present.fields["environment"])
 
 

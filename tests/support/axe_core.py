@@ -1,4 +1,4 @@
-"""axe-core, which finds faults of accessibility in a page: brought once into `.engines/`."""
+"""axe-core, which finds accessibility faults in a page. It is installed once into `.engines/`."""
 
 import hashlib
 import shutil

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Brings the engines that the tests run on, as far as this machine lets it: as root on Debian through apt, elsewhere it
-# says what to install. What stays missing is left out by the tests, which say so.
+# prints what to install. Tests whose engine is missing are skipped, with the reason.
 set -u
 
 packages=""

@@ -1,4 +1,4 @@
-"""A browser that is signed in to a platform: it keeps the session cookie and sends what browsers send."""
+"""A browser that is signed in to a platform: it keeps the session cookie and sends the headers that browsers send."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ class Browser:
         return await self.call("POST", "/v1/session", {"email": email, "password": password, "code": code})
 
     def copy(self) -> "Browser":
-        """Return another tab, or a thief, with the same cookies."""
+        """Return another browser with the same cookies: another tab, or a thief."""
         return Browser(self.platform, dict(self.cookies))
 
 

@@ -1,4 +1,4 @@
-"""Certificates of their own authority for servers of tests."""
+"""Certificates of a private authority, for servers of tests."""
 
 import datetime
 import ipaddress

@@ -1,4 +1,4 @@
-"""A project that is changed by single steps, without a worker."""
+"""A project that tests change by single steps, without a worker."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ PRODUCTION: Address = ("environments", "production")
 """The environment that the project has at first."""
 STAGING: Address = ("environments", "staging")
 SOURCE = "198.51.100.7"
-"""Where the steps come from; people send their changes from elsewhere."""
+"""The address that sends the steps. People send their changes from another address."""
 
 
 def all_gates(action: Action) -> list[str]:
@@ -63,7 +63,7 @@ class ChangedProject:
         return Actor("operator kim")
 
     def secret(self, value: str) -> Secret:
-        """Return a variable's value as documents give it."""
+        """Return a variable's value as it is in documents."""
         return Secret(self.keys.digest(value, self.project.public_id), value)
 
     async def fields(self, address: Address) -> Mapping[str, Value] | None:
@@ -103,7 +103,7 @@ class ChangedProject:
         self, action: Action, keys: SealingKeys | None = None, author: str | None = None
     ) -> Publications:
         """Seal, open and apply the action in one transaction, as a worker does for the person `deployer`. All gates are
-        approved; `author` made the review."""
+        approved. `author` created the review."""
         of = self.project.public_id
         (opened,) = open_actions(self.keys, seal_actions(self.keys, [action], of), of)
         actor = Actor(SOURCE, self.managed.people["deployer"].id)
@@ -132,7 +132,7 @@ class ChangedProject:
         return line
 
     async def repeated(self, action: Action) -> Publications:
-        """Apply the action once more; check that nothing was written."""
+        """Apply the action again; check that nothing was written."""
         before = await self.contents()
         result = await self.apply_step(action)
         assert await self.contents() == before

@@ -1,4 +1,4 @@
-"""What is looked at on the demo platform: each page, its tabs, the dialogs on them, and the figures that they show."""
+"""The views of the demo platform that tests check: each page, its tabs and dialogs, and the figures on them."""
 
 from tests.support.dashboard_pages import list_patterns
 from tests.support.figures.analytics import ANALYTICS
@@ -19,7 +19,7 @@ FIGURES: dict[str, Shown] = {
     **SETTINGS,
     **ANALYTICS,
 }
-"""What pages show of the responses of the API, by their address."""
+"""The figures from API responses that pages show, by the address of the page."""
 
 DIALOGS: dict[str, tuple[str, ...]] = {
     "/": ("Go to",),
@@ -72,7 +72,7 @@ MENUS = (
 )
 """Pages with menus, once for each kind of menu."""
 
-# They show the first page of their area.
+# These addresses show the first page of their area.
 _SAME_AS_OTHERS = ("/jobs", "/monitoring", "/monitoring/:environment", "/notifications")
 _MORE_TABS = (
     "/deploy/:project?tab=repository",

@@ -177,14 +177,15 @@ class Chromium:
         return tab
 
     async def cover(self) -> Tab:
-        """Return the empty tab that hides other tabs; a new one for each visit would cost more than the visit."""
+        """Return the empty tab that hides other tabs. All visits share it, because opening a tab costs more than a
+        visit."""
         if self._cover is None:
             assert self._context is not None
             self._cover = await self.open_tab(self._context)
         return self._cover
 
     def note_origin(self, url: str) -> None:
-        """Remember the origin of a page: its data is cleared when the visitor leaves."""
+        """Remember the origin of a page, so that its data is cleared when the visitor leaves."""
         if url.startswith(("http://", "https://")):
             self._origins.add("/".join(url.split("/")[:3]))
 
@@ -203,7 +204,7 @@ class Chromium:
             try:
                 await self._forget(self._context)
             except Exception as fault:
-                # The test's own failure must be the one that pytest shows.
+                # pytest must show the failure of the test itself.
                 error.add_note(f"Then Chromium could not forget the visitor: {fault!r}")
             raise
         await self._forget(self._context)
@@ -278,7 +279,7 @@ def _start(folder: Path) -> "subprocess.Popen[bytes]":
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            # The browser keeps a folder with its socket there; the path must be short.
+            # The browser creates its socket in this folder, so the path must be short.
             env={**os.environ, "TMPDIR": str(run_folder())},
             # A process group: the browser has many processes.
             start_new_session=True,

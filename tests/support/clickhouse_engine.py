@@ -17,7 +17,8 @@ class Engine:
     """chDB on one data folder: writes and reads have a handle and a thread each."""
 
     def __init__(self, data: Path) -> None:
-        # Not at import: it takes half a second and starts threads, and most importers only start a front process.
+        # Not imported at the top: that takes half a second and starts threads, and most importers only start a front
+        # process.
         import chdb
 
         data.mkdir(parents=True, exist_ok=True)

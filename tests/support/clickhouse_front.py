@@ -2,7 +2,7 @@
 
     python -m tests.support.clickhouse_front --data DIR [--port 8123]
 
-`POST /_faults` makes it fail as servers and networks do: see `Faults`.
+`POST /_faults` injects faults of servers and networks: see `Faults`.
 """
 
 import argparse
@@ -54,7 +54,7 @@ _CODE = re.compile(r"Code: (\d+)")
 
 @dataclass(slots=True)
 class Faults:
-    """An injected fault: until which time it is in force, and which inserts it affects (every n-th)."""
+    """An injected fault: the time at which it ends, and the inserts that it affects (every n-th)."""
 
     mode: str = "none"
     """`503`: every request is refused. `cut_before`: an insert's connection is cut before the engine gets the rows.
@@ -153,7 +153,7 @@ class Front:
                 data = data[len(data[:65536].decode(errors="replace")[: insert.start("data")].encode()) :]
             return await self._insert(request, insert["into"], insert["format"], data, settings)
         if data:
-            # The statement, or its second half, comes in the body.
+            # The body contains the statement, or its second half.
             sql = f"{sql} {data.decode()}" if sql else data.decode()
         named = _FORMAT.search(sql)
         fmt = query.get("default_format") or request.headers.get("X-ClickHouse-Format") or "TabSeparated"
@@ -234,7 +234,7 @@ def _large_requests(make: Any) -> Any:
 
 @dataclass(slots=True)
 class FrontServer:
-    """A front in a process of its own, which can be restarted on the same data."""
+    """A front in a separate process, which can be restarted on the same data."""
 
     data: Path
     port: int
@@ -279,15 +279,15 @@ class FrontServer:
         self._post_fault(json.dumps(order).encode())
 
     def release(self) -> None:
-        """Give the engine the held inserts, in the order in which they came."""
+        """Run the held inserts, in the order in which they arrived."""
         self._post_fault(b'{"mode": "release"}')
 
     def held_inserts(self) -> int:
-        """Return how many inserts are held or running."""
+        """Return the number of inserts that are held or running."""
         return int(self._post_fault(b"")["held"])
 
     def fault_hits(self) -> int:
-        """Return how many requests the current fault has affected."""
+        """Return the number of requests that the current fault has affected."""
         return int(self._post_fault(b"")["hits"])
 
     def _post_fault(self, body: bytes) -> dict[str, Any]:

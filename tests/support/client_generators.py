@@ -14,7 +14,8 @@ _SECONDS = 300
 
 
 def generate_python_client(document: Path, folder: Path) -> list[str]:
-    """Generate the package `pharos_client` into `folder`; return the command of the Python that has what it imports.
+    """Generate the package `pharos_client` into `folder`; return the command of the Python that has the packages which
+    it imports.
 
     Raises `EngineMissing` if the generator cannot be installed."""
     python = _install_python_generator()

@@ -22,7 +22,7 @@ def needed_variables(text: str) -> set[str]:
 
 
 def interpolate(text: str, values: dict[str, str]) -> str:
-    """Return the text with its variables replaced; those that `values` lacks have their defaults."""
+    """Return the text with its variables replaced. Variables that `values` lacks get their defaults."""
     return _VARIABLE.sub(lambda m: values.get(m[1], m[3] if m[2] == "-" else ""), text)
 
 

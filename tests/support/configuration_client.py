@@ -86,7 +86,7 @@ class ConfigurationClient:
         return done
 
     def run_json(self, *command: str) -> Any:
-        """Return what a command prints with `--json`."""
+        """Return the document that a command prints with `--json`."""
         done = self.run(*command, "--json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""Fixtures: projects that configurations change, on both databases, each test on a copy of its own."""
+"""Fixtures: projects that configurations change, on both databases, each test on a separate copy."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

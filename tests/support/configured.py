@@ -1,4 +1,4 @@
-"""Projects to which configuration documents are applied through commands."""
+"""Projects to which tests apply configuration documents through commands."""
 
 import asyncio
 import time
@@ -28,18 +28,18 @@ environments:
     queues: {default: {}}
 """
 Given = tuple[str, ...]
-"""Arguments: a document's file, and what binds the names in it."""
+"""Command arguments: the file of a document, and the option with the file of its bindings."""
 
 
 def make_project(pharos: RunCommand) -> str:
-    """The slug of a project of its own, in which there is nothing."""
+    """Create an empty project with a unique name; return its slug."""
     slug = f"config-{uuid.uuid4().hex[:8]}"
     run_json(pharos, "project", "create", slug)
     return slug
 
 
 def write_document(folder: Path, text: str = DOCUMENT) -> Given:
-    """The text as a file in the folder, with `SECRET` for `url`."""
+    """Write the document and its bindings, with `SECRET` for `url`, to the folder; return the arguments."""
     document, bindings = folder / "shop.yaml", folder / "shop.env"
     document.write_text(text)
     bindings.write_text(f"url={SECRET}\n")
@@ -47,20 +47,20 @@ def write_document(folder: Path, text: str = DOCUMENT) -> Given:
 
 
 def applied(pharos: RunCommand, project: str) -> Any:
-    """The project's newest application, once there is one."""
+    """Wait until the project has a configuration run; return the newest one."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         if listed := run_json(pharos, "config", "applications", "--project", project):
             return run_json(pharos, "config", "show", str(listed[0]["id"]))
         time.sleep(0.05)
-    raise AssertionError("nothing was applied")
+    raise AssertionError("no configuration run was created")
 
 
 async def carry_out(database_url: str) -> None:
-    """What was applied in this database, with `KEY`; all of it, or up to what fails."""
+    """Execute all configuration runs in this database, sealed with `KEY`, until each has ended."""
     engine = open_engine(database_url)
     sessions = open_sessions(engine)
-    # Longer than a machine stands still: whoever loses the lease begins the operation once more.
+    # Longer than a busy machine can pause: a worker that loses the lease begins the step again.
     lease = timedelta(minutes=5)
     worker = ConfigurationRunWorker(sessions, InProcessKeyDirectory(), SealingKeys.read(KEY), lease=lease)
     running = select(ConfigurationRun.id).where(ConfigurationRun.status == "running")
@@ -72,5 +72,5 @@ async def carry_out(database_url: str) -> None:
                     break
             await asyncio.sleep(0.05)
         else:
-            raise AssertionError("it was not carried out")
+            raise AssertionError("the configuration run did not end within 120 s")
     await engine.dispose()

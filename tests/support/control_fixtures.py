@@ -23,7 +23,7 @@ _LIMIT_SECONDS = 120
 def patience() -> Iterator[None]:
     """Raise the time limits of databases and requests, so that a slow machine rejects no caller.
 
-    A test of such a limit sets it itself.
+    A test of such a limit sets the limit itself.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(database, "_BUSY_SECONDS", _LIMIT_SECONDS)

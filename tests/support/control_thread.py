@@ -1,6 +1,6 @@
 """The control plane of an installation of separate processes, served by a thread of the tests.
 
-Nothing else runs: no worker, no deployer, and no column store, so requests that read telemetry fail.
+No worker, no deployer and no column store run, so requests that read telemetry fail.
 """
 
 import asyncio

@@ -22,7 +22,7 @@ import pytest
 class CpuTimes:
     """The pytest plugin that writes the measurements.
 
-    A file's figure includes child processes, also those that still run. A test's figure is the CPU of the test process
+    A file's figure includes child processes, even those that still run. A test's figure is the CPU of the test process
     alone: a program often outlives the test that started it, and the fork server is the parent of most programs.
     """
 

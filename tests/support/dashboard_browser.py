@@ -40,9 +40,9 @@ _OVERFLOW = """() => {
     .filter((element) => element.getBoundingClientRect().right > width + 1)
     .slice(0, 5).map((element) => element.outerHTML.slice(0, 200))
 }"""
-# Inherited colours and the layout follow a change of the medium with the next frame.
+# Inherited colours and the layout change in the next frame after a change of the medium.
 DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-# Between two answers a page may seem to be done for a moment.
+# Between two responses a page may seem complete for a moment.
 _IS_QUIET = """() => {
   const now = performance.now()
   if (document.querySelector('[aria-busy="true"]') || !document.querySelector('h1')) window.quietSince = undefined
@@ -53,11 +53,12 @@ _IS_QUIET = """() => {
 
 @dataclass(slots=True)
 class Watch:
-    """What went wrong in the pages of a person: errors of scripts, violations of the policy, failed requests."""
+    """The faults in the pages of a person: errors of scripts, violations of the Content-Security-Policy, failed
+    requests."""
 
     faults: list[str] = field(default_factory=list)
     expected: set[int] = field(default_factory=set)
-    """Statuses of responses that are no fault: a test provokes them."""
+    """Statuses of responses that do not count as faults, because a test provokes them."""
 
     def attach(self, page: Page) -> None:
         page.on("console", lambda message: self._note_console(message.type, message.text))
@@ -80,7 +81,7 @@ class Watch:
 
 
 class Person:
-    """A person with a browser of their own. `page` is their first tab."""
+    """A person with a separate browser. `page` is their first tab."""
 
     def __init__(self, context: BrowserContext, page: Page, watch: Watch, origin: str) -> None:
         self.context, self.page, self.watch, self.origin = context, page, watch, origin
@@ -100,8 +101,8 @@ class Person:
             raise AssertionError(f"{self.page.url} is still loading and shows: {shown[:2000]}") from error
 
     async def find_faults(self) -> list[str]:
-        """Return what is wrong with the present page: violations of accessibility in light and dark, and what is wider
-        than a phone."""
+        """Return the faults of the present page: violations of accessibility in light and dark, and elements wider than
+        a phone."""
         faults = [f"light: {fault}" for fault in await self.run_axe()]
         await self.page.emulate_media(color_scheme="dark")
         await self.page.evaluate(DRAWN)
@@ -114,7 +115,8 @@ class Person:
         return faults
 
     async def _find_wrong_colours(self) -> list[str]:
-        """Return faults of the colours; all else is in dark as in light. A busy browser takes a while to draw them."""
+        """Return faults of the colours, the only difference between light and dark. A busy browser takes a while to
+        draw the colours."""
         deadline = time.monotonic() + _DARK_SECONDS
         while faults := await self.run_axe(rules=_RULES_OF_COLOURS):
             if time.monotonic() > deadline:
@@ -125,7 +127,8 @@ class Person:
     async def run_axe(self, selector: str | None = None, rules: list[str] | None = None) -> list[str]:
         """Return the faults of accessibility in a part of the page; `rules`: check only these."""
         if not await self.page.evaluate("'axe' in window"):
-            # By the protocol of the debugger, which the policy of the page does not reach.
+            # Run the script over the DevTools protocol, which the Content-Security-Policy of the page does not
+            # restrict.
             await self.page.evaluate(read_axe())
         found: list[str] = await self.page.evaluate(_RUN_AXE, [selector, rules])
         return found
@@ -133,7 +136,7 @@ class Person:
     async def take_picture(self, path: Path) -> None:
         """Store a picture of the whole page as a PNG file."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        # A full-page picture would leave out parts of what stays in place while the page scrolls.
+        # A full-page picture would omit parts of fixed elements.
         size = self.page.viewport_size or DESKTOP
         height = await self.page.evaluate("document.documentElement.scrollHeight")
         tall = ViewportSize(width=size["width"], height=max(size["height"], min(height, _TALLEST)))
@@ -176,7 +179,7 @@ async def running_browser() -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def visitor(browser: Browser, origin: str, *, watch: Watch | None = None) -> AsyncIterator[Person]:
-    """Yield somebody who is not signed in."""
+    """Yield a person who is not signed in."""
     context = await browser.new_context(
         viewport=DESKTOP,
         locale="en-GB",

@@ -21,7 +21,7 @@ class Pattern:
 
     text: str
     is_public: bool
-    """True if it is for people who are not signed in."""
+    """True if the page is for people who are not signed in."""
 
 
 def fill_address(text: str, values: Mapping[str, Any]) -> str:
@@ -39,14 +39,14 @@ def list_patterns() -> list[Pattern]:
 
 
 class DemoObjects:
-    """Reads what the demo has made, over the API."""
+    """Reads the objects of the demo over the API."""
 
     def __init__(self, platform: PlatformProcess) -> None:
         self._platform = platform
         self._headers = {"Authorization": f"Bearer {platform.credentials['api_token']}"}
 
     def read(self, path: str) -> Any:
-        """Return the member `data` of an answer to the owner's token."""
+        """Return the member `data` of the response to a request with the owner's token."""
         answer = self._platform.request("GET", f"/api{path}", headers=self._headers)
         assert answer.status == 200, (path, answer.json)
         return answer.json["data"]
@@ -62,7 +62,7 @@ class DemoObjects:
         return {name: find() for name, find in self._lookups().items()}
 
     def fill_in_known(self) -> dict[str, Any]:
-        """Return values for the parameters whose object exists: of a platform without a demo, only a few."""
+        """Return values for the parameters whose object exists. On a platform without a demo, only a few exist."""
         known = {}
         for name, find in self._lookups().items():
             with suppress(LookupError):

@@ -1,4 +1,4 @@
-"""What of the dashboard is worth a picture: each page, the tabs of pages, and what buttons open."""
+"""The views of the dashboard that are photographed: each page, the tabs of pages, and the dialogs that buttons open."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ _SHOWN_IN_DOCS = {
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A page, and the button that is pressed before the picture is taken."""
+    """A page, and the button to press before taking the picture."""
 
     pattern: str
     opened: str = ""
@@ -52,7 +52,7 @@ class View:
 
     @property
     def name(self) -> str:
-        """The name of its pictures, such as `notifications-channels-new-channel`."""
+        """The name of the view's pictures, such as `notifications-channels-new-channel`."""
         text = "".join(each if each.isalnum() else " " for each in f"{self.pattern} {self.opened}".lower())
         return "-".join(text.split()) or "overview"
 

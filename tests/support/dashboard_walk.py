@@ -23,7 +23,7 @@ from tests.support.waits import poll_until, wait_until
 async def sign_in_by_printed_link(person: Person, printed: str) -> None:
     """Open the one-time link that the command line has printed, and choose a password in the page."""
     address = urlsplit(printed)
-    # The page asks who is signed in: nobody.
+    # The page requests the signed-in person; there is none.
     person.watch.expected.add(401)
     await person.page.goto(f"{person.origin}{address.path}#{address.fragment}")
     await person.page.get_by_label("Password", exact=True).fill(PASSWORD)
@@ -35,7 +35,7 @@ async def sign_in_by_printed_link(person: Person, printed: str) -> None:
 
 
 async def filter_report(person: Person, site: int) -> None:
-    """Click rows of the report, remove a filter, clear the rest: the figures are the API's each time."""
+    """Click rows of the report, remove a filter, clear the rest; check the figures against the API each time."""
     page = person.page
     await person.open(f"/analytics/{site}?{_period()}")
     total = await _check_figures(person, site, [])
@@ -45,12 +45,12 @@ async def filter_report(person: Person, site: int) -> None:
     fewer = await _check_figures(person, site, [by_source])
     assert 0 < fewer < total
     path = await _click_row(person, "Pages")
-    # The order of the API's filters is that of the names of dimensions on the page.
+    # The API orders filters by the names of the dimensions on the page.
     fewest = await _check_figures(person, site, [["is", "page", [path]], by_source])
     assert 0 < fewest < fewer
     await page.get_by_role("link", name="Remove the filter on page").click()
     assert await _check_figures(person, site, [by_source]) == fewer
-    # The address alone shows the same again.
+    # The address alone restores the same view.
     await person.open(page.url.removeprefix(person.origin))
     assert await _check_figures(person, site, [by_source]) == fewer
     await page.keyboard.press("Escape")
@@ -66,7 +66,7 @@ async def _click_row(person: Person, title: str) -> str:
 
 
 async def _check_figures(person: Person, site: int, filters: list[Any]) -> int:
-    """Return the visits of the API; the page shows them and the page views."""
+    """Return the number of visits from the API; check that the page shows this number and that of page views."""
     await person.page.wait_for_function(
         "count => document.querySelectorAll('[aria-label^=\"Remove the filter on\"]').length === count",
         arg=len(filters),
@@ -83,7 +83,7 @@ async def _check_figures(person: Person, site: int, filters: list[Any]) -> int:
 
 
 def _period() -> str:
-    """Return days that are over: visits of today arrive all the time."""
+    """Return a period of complete days, because visits of today still arrive."""
     today = datetime.now(UTC).date()
     return f"from={today - timedelta(days=4)}&to={today - timedelta(days=2)}&compare=none"
 
@@ -145,7 +145,8 @@ def _ping(address: str) -> int:
 
 
 async def watch_heartbeat_go_down(person: Person, name: str) -> None:
-    """The page of a heartbeat says by itself that it is down, and leads to the incident."""
+    """Wait until the page of a heartbeat shows, without a reload, that the heartbeat is down; follow the link to the
+    incident."""
     page = person.page
     incident = page.get_by_role("status").get_by_role("link")
     await incident.wait_for()
@@ -179,7 +180,8 @@ async def apply_configuration(person: Person, project: str) -> None:
 
 
 async def watch_in_ten_tabs(person: Person, environment: str) -> None:
-    """Ten tabs of one browser show a change at once, by one stream, which another tab takes over."""
+    """Check that ten tabs of one browser show a change, share one stream, and that another tab takes the stream
+    over."""
     streams: set[Request] = set()
 
     def note(request: Request) -> None:
@@ -197,7 +199,7 @@ async def watch_in_ten_tabs(person: Person, environment: str) -> None:
             tabs.append(tab)
             await tab.goto(f"{person.origin}/jobs/heartbeats")
             await tab.get_by_role("heading", name="Jobs").wait_for()
-        # It has held the stream: one of the others takes it over.
+        # This tab has held the stream, and another tab takes it over.
         await person.open("/jobs/heartbeats")
         for number in range(2):
             body = {"name": f"tab-{number}", "period_seconds": 3600}
@@ -206,7 +208,7 @@ async def watch_in_ten_tabs(person: Person, environment: str) -> None:
                 await tab.get_by_role("link", name=f"tab-{number}", exact=True).wait_for()
             held = [each for each in streams if not each.frame.page.is_closed()]
             assert len(held) == 1, [each.frame.page for each in held]
-            # And again, when the tab that holds it is closed.
+            # The same happens when the tab with the stream is closed.
             holder = held[0].frame.page
             tabs.remove(holder)
             await holder.close()
@@ -216,8 +218,8 @@ async def watch_in_ten_tabs(person: Person, environment: str) -> None:
 
 
 async def follow_live_tail(person: Person, platform: PlatformProcess, environment: str) -> None:
-    """The live tail shows a record as it arrives, stops while its tab is hidden, and ends on the server when it is
-    left."""
+    """Check that the live tail shows a record as it arrives, stops while its tab is hidden, and ends on the server when
+    the page is closed."""
     page = person.page
     address = f"/v1/environments/{environment}/logs"
     ended: list[str] = []
@@ -233,7 +235,7 @@ async def follow_live_tail(person: Person, platform: PlatformProcess, environmen
     await _send_log(platform, "The lighthouse is lit")
     await page.locator("summary", has_text="The lighthouse is lit").wait_for()
     await status.get_by_text("1 record so far").wait_for()
-    # What a browser reports of a tab that another one covers.
+    # A browser reports this state for a tab that another tab covers.
     hide = """hidden => {
       Object.defineProperty(document, 'hidden', {get: () => hidden, configurable: true})
       document.dispatchEvent(new Event('visibilitychange'))
@@ -249,7 +251,7 @@ async def follow_live_tail(person: Person, platform: PlatformProcess, environmen
     await page.get_by_role("link", name="Metrics").click()
     await page.get_by_role("heading", level=1, name="Metrics").wait_for()
     await poll_until(lambda: len(ended) == 2)
-    # The streams that a person may have are all free again.
+    # All streams of the person are free again.
     await asyncio.to_thread(_open_all_streams, platform, f"/api{address}")
 
 
@@ -259,7 +261,7 @@ async def _send_log(platform: PlatformProcess, text: str) -> None:
 
 
 def _open_all_streams(platform: PlatformProcess, path: str) -> None:
-    """Open as many streams as a person may have. The server may still end one that was left a moment ago."""
+    """Open the maximum number of streams of a person. The server may still be closing an earlier stream."""
     headers = {"Accept": "text/event-stream", "Authorization": f"Bearer {platform.credentials['api_token']}"}
     request = urllib.request.Request(f"http://127.0.0.1:{platform.port}{path}", headers=headers)
 

@@ -1,4 +1,4 @@
-"""Databases of tests, in files or in the Postgres server of the run, and what tests read from them."""
+"""Databases of tests, in files or in the Postgres server of the run, and functions to read from them."""
 
 import asyncio
 import contextlib
@@ -119,7 +119,7 @@ async def read_all_rows(
 ) -> dict[str, list[tuple[Any, ...]]]:
     """Return the committed rows of every table in the order of their keys; `without` names columns to leave out.
 
-    SQLite files are read with `sqlite3` in one go (a tenth of the time), so values have the driver's types.
+    SQLite files are read directly with `sqlite3`, which takes a tenth of the time, so values have the driver's types.
     """
     queries = _queries(without)
     if engine.dialect.name == "sqlite":

@@ -23,11 +23,11 @@ from tests.support.managed_project import NOW
 from tests.support.serve_control import VARIABLE_KEYS
 
 Answer = Callable[[Message], Awaitable[None]]
-"""What a receiver does with a message; it raises `DeliveryFailed` to refuse it."""
+"""The function of a receiver that takes a message. It raises `DeliveryFailed` to refuse the message."""
 
 
 async def accept(message: Message) -> None:
-    """Take the message."""
+    """Accept the message."""
 
 
 @dataclass(slots=True)
@@ -35,9 +35,9 @@ class Receivers:
     """A channel whose destinations are receivers of this process, by name."""
 
     answers: dict[str, Answer] = field(default_factory=dict)
-    """A receiver without one accepts all messages."""
+    """Functions by receiver. A receiver without a function accepts all messages."""
     requests: list[tuple[str, str]] = field(default_factory=list)
-    """Receiver and message ID of each request, in the order of their beginning."""
+    """Receiver and message ID of each request, in the order in which they began."""
     destinations: dict[str, Destination] = field(default_factory=dict)
     busy: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     most_at_once: int = 0
@@ -77,7 +77,7 @@ class Deliveries:
         return DeliveryWorker(self.sessions, channels, VARIABLE_KEYS, clock=lambda: self.now, **options)
 
     async def deliver(self, after: float = 0.0) -> int:
-        """Deliver what is due this many seconds later."""
+        """Deliver the messages that are due this many seconds later."""
         self.now += timedelta(seconds=after)
         return await self.open_worker().deliver_due()
 
@@ -111,7 +111,7 @@ class Deliveries:
         reason: Reason = "change",
         **values: Any,
     ) -> str:
-        """Write a notification as the group worker does, each in a group of its own; return its message ID."""
+        """Write a notification as the group worker does, each in a new group; return its message ID."""
         self.written += 1
         message = make_message(f"msg_{self.written:04}", reason, self.now)
         row = {

@@ -1,4 +1,4 @@
-"""Small pages with the tracker's tag, served from an origin of their own."""
+"""Small pages with the tracker's tag, served from a separate origin."""
 
 import asyncio
 from collections import Counter, defaultdict

@@ -11,7 +11,7 @@ from tests.support.waits import wait_until
 
 @contextmanager
 def running_demo(data: Path, program: Sequence[str]) -> Iterator[PlatformProcess]:
-    """Yield a started platform with the demo. `program`: the command that stands for `pharos`."""
+    """Yield a started platform with the demo. `program` is the command to run in place of `pharos`."""
     platform = PlatformProcess(data, command=[*program, "up"])
     platform.start("--demo")
     try:
@@ -22,7 +22,7 @@ def running_demo(data: Path, program: Sequence[str]) -> Iterator[PlatformProcess
 
 
 def wait_until_noted(platform: PlatformProcess, part: str, seconds: float) -> None:
-    """Wait until the demo has noted that this part of it exists, and its records are consumed."""
+    """Wait until the demo has recorded that this part of it is complete, and its records are consumed."""
     ledger = platform.data / "demo.json"
     wait_until(
         lambda: ledger.exists() and part in json.loads(ledger.read_text()),

@@ -59,7 +59,7 @@ SCOPE_SETS = [
     ALL_SCOPES,
     *(ALL_SCOPES - {scope} for scope in SCOPES),
 ]
-"""Every set of the four documented scopes, all scopes, and all but one."""
+"""Every set of the four documented scopes, all scopes, and all scopes except one."""
 PEOPLE: dict[str, tuple[str, str | None]] = {
     "owner": ("owner", None),
     "admin": ("admin", None),
@@ -126,7 +126,7 @@ class Tenant:
     repository: Repository | None = None
     """The repository of `shop`."""
     notified: dict[str, int] = field(default_factory=dict)
-    """The numbers of what `add_notifications` (`notification_rows`) adds to `shop/production`, by kind."""
+    """The numbers of the objects that `add_notifications` (`notification_rows`) adds to `shop/production`, by kind."""
     reviewed: dict[str, Reviewed] = field(default_factory=dict)
     """The open review and the configuration run of each project, by slug."""
 

@@ -1,4 +1,4 @@
-"""Projects with repositories on disk, requests to deploy them, and the state that must follow."""
+"""Projects with repositories on disk, requests to deploy them, and the state that must result."""
 
 import asyncio
 import http.client
@@ -36,7 +36,7 @@ from tests.support.deployer_process import DeployerProcess
 
 ACTOR = Actor("a test")
 _GIT_IDENTITY = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
-# Each process starts another one that only its mark leads to.
+# Each process starts another process that can be found only by its mark.
 _DETACHED = "(sleep 600 >/dev/null 2>&1 &)"
 BUILD = f"{_DETACHED}; cp version built; echo building; sleep 0.1"
 RELEASE = f"{_DETACHED}; echo releasing; sleep 0.1"
@@ -65,7 +65,7 @@ class State(NamedTuple):
     marks: list[str]
     """Environment, deployment, process and number of each marked process that is the leader of its group."""
     instances: list[str]
-    """The same of the rows of running instances."""
+    """The same from the rows of running instances."""
     ports: set[int]
     artefacts: Sequence[str]
     strays: list[str]
@@ -225,7 +225,7 @@ class DeployScenario:
         return State(live, answering, marks, marks, set(), artefacts, [])
 
     async def actual_state(self, deployer: DeployerProcess, desired: State) -> State:
-        """Return the state that there is. `ports` has those that differ between marks and listeners."""
+        """Return the actual state. `ports` has the ports that differ between marks and listeners."""
         marks = deployer.marked()
         leaders = [mark for mark, found in marks.items() for each in found if each.is_leader]
         async with self.sessions() as session:

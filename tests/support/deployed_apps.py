@@ -37,7 +37,7 @@ processes:
 
 
 def timed(command: str) -> str:
-    """Return a script that runs the command and prints how long it took."""
+    """Return a script that runs the command and prints the duration."""
     return _TIMED.format(command=command)
 
 

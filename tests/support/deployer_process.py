@@ -1,4 +1,4 @@
-"""A real deployer in a process of its own, on a test's database and repositories, which tests kill and inspect."""
+"""A real deployer in a separate process, on a test's database and repositories, which tests kill and inspect."""
 
 import asyncio
 import json

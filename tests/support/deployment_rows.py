@@ -1,4 +1,4 @@
-"""Reads deployments from the database, and writes the rows that a deployer would write, where none runs."""
+"""Reads deployments from the database, and writes the rows of a deployer for tests that run none."""
 
 import json
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ async def lease_environment(
 ) -> None:
     """Give a deployer the environment's lease for `seconds`; if negative, the lease has expired that long ago.
 
-    Leases use the database's clock, whatever the test's `now` is.
+    Leases use the database's clock, not the test's `now`.
     """
     await session.execute(delete(EnvironmentLease).where(EnvironmentLease.environment_id == environment_id))
     row = {"holder": "dpl_1", "holder_name": HOLDER, "fence": 1, "address": ADDRESS, "doing": None}

@@ -87,7 +87,7 @@ class DriverUnderTest:
         return run
 
     def victim_variables(self, environment_id: int) -> dict[str, str]:
-        """Variables for `takeover_apps.ATTACKER`, which leaves all other programs of the machine alone."""
+        """Variables for `takeover_apps.ATTACKER`, which does not affect other programs of the machine."""
         return {"VICTIM_UID": str(self.runner_uid(environment_id))}
 
     def runner_uid(self, environment_id: int) -> int:
@@ -118,7 +118,7 @@ async def driver_under_test(
 ) -> AsyncIterator[DriverUnderTest]:
     """Yield a driver; its applications are stopped at the end."""
     owners = owners or ListenerOwners.of_this_machine()
-    # Not pytest's folder: where the kernel grants no namespaces, the users of applications cannot enter it.
+    # Not pytest's folder: without namespaces, the users of applications cannot enter that folder.
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o711)

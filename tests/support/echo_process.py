@@ -1,4 +1,4 @@
-"""Prints its arguments and environment, and ends in the way that its first argument names; for `test_fork_server`."""
+"""Prints its arguments and environment, and ends as its first argument says; for `test_fork_server`."""
 
 import json
 import os
@@ -9,7 +9,7 @@ if __name__ == "__main__":
     _, ending, *arguments = sys.argv
     started_with = {
         "arguments": arguments,
-        # macOS and C locales add variables of their own.
+        # macOS and C locales add further variables.
         "environment": {name: value for name, value in os.environ.items() if name != "LC_CTYPE"},
         "folder": os.getcwd(),
         "input": sys.stdin.read() if ending != "wait" else "",

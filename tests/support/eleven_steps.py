@@ -1,4 +1,4 @@
-"""A configuration of eleven steps of every kind, the expected results, and parts that can be unavailable."""
+"""A configuration of eleven steps of all kinds, the expected results, and engines that can be unavailable."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ from tests.support.reviewed_project import ReviewedProject, statuses
 
 SECRET = "hunter2 hunter2 hunter2"
 BINDINGS = {"token": SECRET}
-# Resources of every kind; the sites, the removed keys and the names of heartbeats have to be published.
+# Resources of every kind. The sites, the removed keys and the names of heartbeats must be published.
 BEFORE = """\
 environments:
   old: {type: development, heartbeats: {job: {period: 1h}}}

@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 # Hypothesis seeds the default generator: two processes of one run would draw the same ports at the same time.
 _RANDOM = random.SystemRandom()
-# Each pytest-xdist worker (`gw0`, `gw1`, …) draws from a range of its own. All ranges are below the ports that
-# deployers give to applications, which run at the same time.
+# Each pytest-xdist worker (`gw0`, `gw1`, …) draws from a separate range. All ranges are below the ports that deployers
+# give to applications, which run at the same time.
 _SHARE = 10_000 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 _FIRST = 10_000 + _SHARE * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 _PORTS = range(_FIRST, _FIRST + _SHARE)

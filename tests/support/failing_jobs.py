@@ -1,4 +1,5 @@
-"""Commands that end badly, with the exit status that a shell gives them: for every program that runs jobs."""
+"""Commands that fail, with the exit status that a shell reports for each. All tests of programs that run jobs use
+them."""
 
 FAILING_JOBS: list[tuple[list[str], int]] = [
     (["sh", "-c", "exit 3"], 3),

@@ -1,4 +1,4 @@
-"""A server that answers requests of the command line as a test wants it, and records them."""
+"""A server that records requests of the command line, and returns the responses that a test sets."""
 
 import contextlib
 import json
@@ -32,7 +32,7 @@ class Answer:
     content: Any = field(default_factory=lambda: {"data": None})
     headers: Mapping[str, str] = field(default_factory=dict)
     breaks: bool = False
-    """End the connection after the content, which is announced as longer than it is."""
+    """End the connection after the content, whose declared length is larger."""
 
 
 NO_ANSWER = Answer(status=0)
@@ -40,18 +40,18 @@ NO_ANSWER = Answer(status=0)
 
 
 def page(rows: list[dict[str, Any]], next_cursor: str | None = None) -> Answer:
-    """Return the answer of a list."""
+    """Return the response with a page of a list."""
     return Answer(content={"data": rows, "next_cursor": next_cursor})
 
 
 def problem(status: int, slug: str, detail: str, **members: Any) -> Answer:
-    """Return an answer with a problem document."""
+    """Return a response with a problem document."""
     document = {"type": f"/problems/{slug}", "title": "Title", "status": status, "detail": detail, **members}
     return Answer(status, document, {"Content-Type": "application/problem+json"})
 
 
 class FakeApi(ThreadingHTTPServer):
-    """Gives the answers in `answers` one after the other, and those in `by_path` to requests of that path."""
+    """Returns the responses in `answers` one after the other, and those in `by_path` for requests of that path."""
 
     daemon_threads = True
 
@@ -73,7 +73,7 @@ class FakeApi(ThreadingHTTPServer):
         return Target(self.url, TOKEN, "the token of the test", "Ask the test.")
 
     def find_answer(self, path: str) -> Answer:
-        """Return the answer to a request."""
+        """Return the response to a request."""
         known = self.by_path.get(path.partition("?")[0])
         return known if known is not None else self.answers.popleft()
 
@@ -118,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def running_fake_api() -> Iterator[FakeApi]:
-    """Yield a server that listens."""
+    """Yield a listening server."""
     server = FakeApi()
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()

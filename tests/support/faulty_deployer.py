@@ -47,7 +47,8 @@ from tests.support.serve_control import VARIABLE_KEYS
 
 Fault = Literal["away", "database", "defect", "stop"]
 FAULTS: tuple[Fault, ...] = ("away", "database", "defect", "stop")
-"""The database is away for a moment; it fails permanently; an unexpected exception; the deployer is restarted."""
+"""The database is unavailable for a moment; the database fails permanently; an unexpected exception; the deployer is
+restarted."""
 
 _APP = """
 import http.server, json, os

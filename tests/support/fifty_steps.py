@@ -165,7 +165,8 @@ _IDENTIFIER = re.compile(r"\b(env|sit)_[0-9a-z]{26}\b")
 
 @dataclass(frozen=True, slots=True)
 class Fifty:
-    """The prepared database. `api_token` has all scopes; `digests`: of all keys and trackers before the run."""
+    """The prepared database. `api_token` has all scopes; `digests` are those of all keys and trackers before the
+    run."""
 
     url: str
     project_id: int
@@ -246,7 +247,7 @@ async def execute_all_runs(
 
 
 async def until_ended(sessions: Sessions, look: Callable[[], None] = lambda: None) -> None:
-    """Wait until no run is running; call `look` in the meantime."""
+    """Wait until no run is in progress; call `look` meanwhile."""
     running = select(func.count()).where(ConfigurationRun.status == ConfigurationRunStatus.RUNNING)
     while True:
         async with sessions() as session:

@@ -44,7 +44,7 @@ class Shop:
     url: str = ""
     worker: ConfigurationRunWorker = field(init=False)
     people: dict[tuple[Checkpoint, str], Callable[[], Awaitable[None]]] = field(default_factory=dict)
-    """What people do, once, at this checkpoint of the step of this resource."""
+    """The changes that people make, once, at this checkpoint of the step of this resource."""
     resources: list[str] = field(default_factory=list)
     """Resources of the steps by position, read once."""
 

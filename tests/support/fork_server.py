@@ -1,9 +1,9 @@
 """Starts Python programs in milliseconds: a server imports Pharos once, and each program is a fork of that server.
 
-A forked program is a process like any other: it has a PID of its own, can be killed, and reads its own arguments,
+A forked program is a process like any other: it has its own PID, can be killed, and reads its own arguments,
 environment and working directory. Only the interpreter's start and the imports (2 to 3 s of CPU each time) are shared.
 
-`forked_program.py` is the server. With PHAROS_TEST_NO_FORK=1 each program starts in an interpreter of its own.
+`forked_program.py` is the server. With PHAROS_TEST_NO_FORK=1 each program starts in a new interpreter.
 """
 
 import atexit
@@ -23,10 +23,10 @@ from typing import Any
 from tests.support.forked_program import LENGTH, SCRIPT
 
 _ROOT = Path(__file__).parents[2]
-# Read by the interpreter when it starts: a fork would miss them.
+# The interpreter reads these only when it starts, so they have no effect on a fork.
 _INTERPRETER_VARIABLES = ("PYTHON", "LC_", "LANG")
 _SAFE_VARIABLES = frozenset({"PYTHONUNBUFFERED", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"})
-# Options of `Popen` that a fork carries out; with any other one the program starts in an interpreter of its own.
+# Options of `Popen` that a fork supports. With any other option the program starts in a new interpreter.
 _SAFE_OPTIONS = frozenset(
     {
         *("stdin", "stdout", "stderr", "env", "cwd", "start_new_session", "close_fds"),
@@ -86,7 +86,7 @@ def popen(arguments: Sequence[Any], **options: Any) -> "subprocess.Popen[Any]":
 def run(
     arguments: Sequence[Any], *, input: Any = None, timeout: float | None = None, **options: Any
 ) -> "subprocess.CompletedProcess[Any]":
-    """`subprocess.run` by way of `popen`."""
+    """Run a program like `subprocess.run`, but start it with `popen`."""
     if options.pop("capture_output", False):
         options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     if input is not None:
@@ -172,7 +172,7 @@ class _Server:
             return self._statuses.get(number, signal.SIGKILL if self._has_ended else None)
 
     def _read(self) -> None:
-        # A server that was killed while a request lay unread resets the connection.
+        # A server that was killed before it read a request resets the connection.
         with contextlib.suppress(OSError), self._socket.makefile("rb") as lines:
             for line in lines:
                 report = json.loads(line)

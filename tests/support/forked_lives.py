@@ -1,7 +1,7 @@
 """Runs a program many times from one process, which imports everything once.
 
 For each line of its input, the process forks a life. It prints the ID of that life, and at its end the number of the
-signal, or 0. `tests.support.killed_configuration_worker.RestartedWorker` speaks to it.
+signal, or 0. `tests.support.killed_configuration_worker.RestartedWorker` is the client.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 def run_lives(live: Callable[[str], Coroutine[Any, Any, None]]) -> None:
     """Run a life for each line of the input, one after the other; `live` receives the line."""
     start_logs("info")
-    # Once, instead of in each life.
+    # Import this once, instead of in each life.
     configure_mappers()
     for line in sys.stdin:
         number = _begin_life(live, line.strip())

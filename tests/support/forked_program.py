@@ -32,10 +32,10 @@ from typing import Any
 
 SCRIPT = str(Path(sys.executable).with_name("pharos"))
 LENGTH = struct.Struct("!I")
-"""Before each request: how many bytes of JSON follow."""
+"""The header of each request: the number of bytes of JSON that follow."""
 _ROOT = Path(__file__).parents[2]
 _PR_SET_PDEATHSIG = 1
-# What programs under test import. Modules that start threads when they are imported must not be here.
+# The modules that programs under test import, without those that start threads at import.
 _PRELOADED_PACKAGES = ("operator_cli",)
 _PRELOADED = (
     "wiring.embedded.platform",
@@ -66,7 +66,7 @@ def _preload() -> None:
             importlib.import_module(module.name)
     for path in sorted((_ROOT / "tests" / "faults").glob("killable_*.py")):
         importlib.import_module(f"tests.faults.{path.stem}")
-    # Otherwise the first query of each program does it.
+    # Otherwise the first query of each program does this.
     importlib.import_module("sqlalchemy.orm").configure_mappers()
     threads = os.listdir("/proc/self/task")
     assert len(threads) == 1, "an import of the fork server has started threads"
@@ -168,7 +168,7 @@ def _writer(descriptor: int, unbuffered: bool, errors: str = "strict") -> io.Tex
 
 def _run_program(arguments: Sequence[str]) -> None:
     if arguments[0] == SCRIPT:
-        # The name that a shell passes: messages repeat it.
+        # The name that a shell passes. Messages contain this name.
         sys.argv = ["pharos", *arguments[1:]]
         from operator_cli.main import main
 

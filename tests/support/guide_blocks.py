@@ -14,7 +14,7 @@ _INSTALLS = "it installs packages"
 def read_guide(name: str, heading: str | None = None) -> tuple[dict[str, str], str]:
     """Return the files of a guide by name, and its shell blocks as one script, without those that install packages.
 
-    `heading`: only what is above the first heading of the second level, and what is below this one.
+    `heading` selects the part above the first heading of the second level, and the part below this heading.
     """
     text = (GUIDES / name).read_text(encoding="utf-8")
     if heading is not None:
@@ -32,7 +32,7 @@ def read_guide(name: str, heading: str | None = None) -> tuple[dict[str, str], s
 
 
 def run_script(folder: Path, script: str, variables: Mapping[str, str], timeout: float = 120) -> str:
-    """Run a script that ends at the first command that fails; return what it prints. Raises `AssertionError`."""
+    """Run a script that ends at the first command that fails; return its output. Raises `AssertionError`."""
     done = subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", script],
         cwd=folder,

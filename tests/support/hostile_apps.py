@@ -259,4 +259,4 @@ while True:
     time.sleep(0.0002)
 """
 """Takes each port on which the user VICTIM_UID listens as soon as it is free. Writes a line to `stolen` in its home for
-each port, `seen` and then `port`, and for each connection what it got: `cookie`, `request` or `nothing`."""
+each port, `seen` and then `port`, and for each connection what it received: `cookie`, `request` or `nothing`."""

@@ -94,20 +94,20 @@ TRICKY: Mapping[str, tuple[str, Faults]] = {
         "line 3: a: TOP", f"line 4: {_MERGE}"]),
     "a merge in quotes is a key": ("version: VERSION\nREST\n'<<': {a: 1}", ["line 3: '<<': TOP"]),
     # Aliases.
-    "an alias that holds itself": ("version: VERSION\nREST\na: &x\n  b: [*x]", [
+    "an alias that contains itself": ("version: VERSION\nREST\na: &x\n  b: [*x]", [
         "line 4: a.b[0]: the anchor 'x' holds itself"]),
-    "aliases that hold each other": ("version: VERSION\nREST\na: &x [&y [*x], *y]", [
+    "aliases that contain each other": ("version: VERSION\nREST\na: &x [&y [*x], *y]", [
         "line 3: a[0][0]: the anchor 'x' holds itself"]),
     "an alias before its anchor": ("version: VERSION\nREST\na: *x\nb: &x 1", [
         "line 3: a: there is no anchor 'x' before this alias"]),
-    "an anchor of nothing": ("version: &v\nREST", _OTHER_VERSION),
+    "an anchor without a value": ("version: &v\nREST", _OTHER_VERSION),
     "an anchor twice": ("REST\na: &v 9\nb: &v VERSION\nversion: *v", ["line 2: a: TOP", "line 3: b: TOP"]),
     # Tags.
     "a tag that makes an object": ("version: VERSION\nREST\na: !!python/object/apply:os.system [id]", [
         "line 3: a: " + _tag("!!python/object/apply:os.system"), "line 3: a: TOP"]),
     "a tag in full": ("version: VERSION\nREST\na: !<tag:yaml.org,2002:python/name:os.system>", [
         "line 3: a: " + _tag("!!python/name:os.system"), "line 3: a: TOP"]),
-    "a tag of one's own": ("version: VERSION\nREST\na: !include /etc/passwd", [
+    "a custom tag": ("version: VERSION\nREST\na: !include /etc/passwd", [
         "line 3: a: " + _tag("!include"), "line 3: a: TOP"]),
     "a tag that says nothing": ("version: VERSION\nREST\na: ! 1", ["line 3: a: " + _tag("!"), "line 3: a: TOP"]),
     **{f"the tag {tag}": (f"version: VERSION\nREST\na: {tag} {value}", ["line 3: a: " + _tag(tag), "line 3: a: TOP"])
@@ -116,7 +116,7 @@ TRICKY: Mapping[str, tuple[str, Faults]] = {
     "a handle for tags": ("%TAG ! tag:example.com,2000:\n---\nversion: VERSION\nREST\na: !x 1", [
         "line 5: a: " + _tag("tag:example.com,2000:x"), "line 5: a: TOP"]),
     "a handle for the core's": ("%TAG !y! tag:yaml.org,2002:\n---\nversion: !y!int 'VERSION'\nREST", []),
-    "a handle that there is not": ("version: VERSION\nREST\na: !e!x 1", _no_yaml(
+    "an undefined handle": ("version: VERSION\nREST\na: !e!x 1", _no_yaml(
         3, "found undefined tag handle", "while parsing a node", 3)),
     # The version.
     "the version under its tag": ("version: !!int 'VERSION'\nREST", []),
@@ -141,7 +141,7 @@ TRICKY: Mapping[str, tuple[str, Faults]] = {
         "line 3: '\\x85\\u2028\\u2029': TOP", "line 4: b: TOP"]),
     "lines that end in CR LF": ("version: VERSION\r\nREST\r\n\r\na: 1\r\n", ["line 4: a: TOP"]),
     "lines that end in CR": ("version: VERSION\rREST\r\ra: 1\r", ["line 4: a: TOP"]),
-    "lines that end in all ways": ("version: VERSION\r\nREST\r\n\na: 1\rb: 1\n\r\nc: 1", [
+    "lines with all kinds of ends": ("version: VERSION\r\nREST\r\n\na: 1\rb: 1\n\r\nc: 1", [
         "line 4: a: TOP", "line 5: b: TOP", "line 7: c: TOP"]),
     "an emoji": ("version: VERSION\nREST\n🚀: 1", ["line 3: '🚀': TOP"]),
     "a right-to-left override": ("version: VERSION\nREST\na\u202eb: 1", ["line 3: 'a\\u202eb': TOP"]),
@@ -149,7 +149,7 @@ TRICKY: Mapping[str, tuple[str, Faults]] = {
         "line 3: 'vers\\u200bion': unknown; do you mean version?"]),
     "a letter of another alphabet": ("version: VERSION\nREST\nv\u0435rsion: 1", [
         "line 3: 'v\u0435rsion': unknown; do you mean version?"]),
-    "an escape that is none": ('version: VERSION\nREST\na: "\\q"', _no_yaml(
+    "an invalid escape": ('version: VERSION\nREST\na: "\\q"', _no_yaml(
         3, "found unknown escape character", _QUOTED, 3)),
     "an escape of half a pair": ('version: VERSION\nREST\na: "\\ud83d"', _no_yaml(3, _UNICODE, _QUOTED, 3)),
     "an escape beyond all characters": ('version: VERSION\nREST\na: "\\U00110000"', _no_yaml(3, _UNICODE, _QUOTED, 3)),
@@ -161,7 +161,7 @@ TRICKY: Mapping[str, tuple[str, Faults]] = {
     "YAML 1.1": ("%YAML 1.1\n---\nversion: VERSION\nREST", ["line 1: is not YAML 1.2: remove the %YAML line"]),
     "YAML 1.2": ("%YAML 1.2\n---\nversion: VERSION\nREST", []),
     "YAML 2.0": ("%YAML 2.0\n---\nversion: VERSION\nREST", _no_yaml(1, "found incompatible YAML document")),
-    "a directive of one's own": ("%FOO bar\n---\nversion: VERSION\nREST", _no_yaml(
+    "a custom directive": ("%FOO bar\n---\nversion: VERSION\nREST", _no_yaml(
         1, "found unknown directive name", "while scanning a directive", 1)),
     "JSON": ('{\n\t"version": VERSION\n}', _LACKING),
     "a comma too many": ("{version: VERSION,}", _LACKING),
@@ -172,7 +172,7 @@ TRICKY: Mapping[str, tuple[str, Faults]] = {
     "a text": ("version", ["line 1: must be a mapping, not text"]),
     "a list": ("\n- version: VERSION\n- REST", ["line 2: must be a mapping, not a list"]),
     "null": ("null", ["line 1: must be a mapping, not nothing"]),
-    # What is no YAML.
+    # Texts that are not YAML.
     "an open double quote": ('version: VERSION\nREST\na: "b\n\n', _no_yaml(
         3, "found unexpected end of stream", "while scanning a quoted scalar", 3)),
     "an open single quote": ("version: VERSION\nREST\na: 'b\nc: d", _no_yaml(
@@ -188,7 +188,7 @@ TRICKY: Mapping[str, tuple[str, Faults]] = {
     "something behind a value": ("version: VERSION\nREST\na: 'b' c", _no_yaml(
         3, "did not find expected key", "while parsing a block mapping", 1)),
     "a key out of line": ("version: VERSION\n REST", _no_yaml(2, "mapping values are not allowed in this context")),
-    "a character that begins nothing": ("version: VERSION\nREST\na: `b`", _no_yaml(3, *_TOKEN, 3)),
+    "a character that cannot begin a token": ("version: VERSION\nREST\na: `b`", _no_yaml(3, *_TOKEN, 3)),
     "a block with another header": ("version: VERSION\nREST\na: |x\n  b", _no_yaml(
         3, "did not find expected comment or line break", "while scanning a block scalar", 3)),
 }  # fmt: skip
@@ -211,7 +211,7 @@ def _keys(lacking: Sequence[str]) -> list[str]:
 LARGE: Mapping[str, tuple[str, Faults]] = {
     "brackets": ("[" * MAX_CHARACTERS, [f"line 1: {_ITEMS}: {_DEEP}"]),
     "closed brackets": ("[" * _HALF + "]" * _HALF, [f"line 1: {_ITEMS}: {_DEEP}"]),
-    "brackets beside each other": ("[[1]," * (MAX_CHARACTERS // 5), [
+    "adjacent brackets": ("[[1]," * (MAX_CHARACTERS // 5), [
         f"line 1: {'[1]' * (MAX_DEPTH - 1)}[0]: {_DEEP}"]),
     "braces": ("{a: " * (MAX_CHARACTERS // 4), [f"line 1: {'.'.join('a' * MAX_DEPTH)}: {_DEEP}"]),
     "braces as keys": ("{? " * (MAX_CHARACTERS // 3), [f"line 1: {_DEEP}"]),
@@ -235,7 +235,7 @@ LARGE: Mapping[str, tuple[str, Faults]] = {
     "anchors": ("[" + "&a a," * 9000 + "]", ["line 1: must be a mapping, not a list"]),
     "unknown keys": ("".join(f"key{n}: 1\n" for n in range(4500)), {
         WORKFLOW: _keys(["version", "processes"]), CONFIGURATION: _keys(["version"])}),
-    "keys that are no text": ("".join(f"{n}: 1\n" for n in range(6000)), [
+    "keys that are not text": ("".join(f"{n}: 1\n" for n in range(6000)), [
         f"line {n}: {_NOT_TEXT}" for n in range(1, 21)]),
     "one key": ("a: 1\n" * (MAX_CHARACTERS // 5), [f"line {n}: a: is given already on line 1" for n in range(2, 22)]),
     "one key in braces": ("{" + '"a":,' * 9000 + "}", ["line 1: a: is given already on line 1"] * 20),

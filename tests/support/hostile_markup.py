@@ -12,7 +12,7 @@ from typing import Any
 from tests.support.platform_process import PlatformProcess
 
 MARK = "<img src=x onerror=window.pwned=1>"
-"""Markup that runs a script if a page takes it for markup."""
+"""Markup that runs a script if a page does not escape it."""
 TEXT = f"{MARK}\"'><script>window.pwned=1</script>"
 _TRACE, _SPAN = "ab" * 16, "cd" * 8
 
@@ -52,7 +52,7 @@ class _Api:
 
 
 def send_hostile_markup(platform: PlatformProcess) -> Hostile:
-    """Make a project with an environment, monitors and a site, all of it with markup in its texts."""
+    """Create a project with an environment, monitors and a site, with markup in all texts."""
     api = _Api(platform)
     project = api.send(
         "POST",

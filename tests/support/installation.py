@@ -66,7 +66,7 @@ class Installation:
         return answer
 
     def run_json(self, *command: str, stdin: str | None = None) -> Any:
-        """Run a command; return what it prints with `--json`."""
+        """Run a command; return the document that it prints with `--json`."""
         done = self.platform.run(*command, "--json", stdin=stdin)
         self.outputs += [done.stdout, done.stderr]
         assert done.returncode == 0, done.stderr
@@ -138,7 +138,7 @@ class App:
         return status
 
     def texts(self, deployment: int) -> list[str]:
-        """Return all lines of a deployment's log, also those that the API no longer shows."""
+        """Return all lines of a deployment's log, including those that the API no longer shows."""
         rows = self.installation.rows(
             "SELECT text FROM deployment_lines WHERE deployment_id = ? ORDER BY id", deployment
         )

@@ -40,7 +40,7 @@ class JavascriptClient:
 
 
 def node_environment(**variables: str) -> dict[str, str]:
-    """Return the environment of an application: this one without settings of Pharos and OpenTelemetry."""
+    """Return the environment of an application: that of the tests without settings of Pharos and OpenTelemetry."""
     inherited = {
         name: value
         for name, value in os.environ.items()

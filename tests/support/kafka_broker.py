@@ -25,7 +25,7 @@ from tests.support.engines import EngineMissing, free_port
 _POM = Path(__file__).with_name("kafka") / "pom.xml"
 _JARS = Path(__file__).parents[2] / ".engines" / "kafka"
 _DOWNLOAD_SECONDS = 900
-# On two shared cores a JVM needs most of a minute.
+# On two shared cores a JVM takes up to a minute to start.
 _START_SECONDS = 200.0
 _STARTED = b"Kafka Server started"
 _QUICK_OPTIONS = ("-XX:TieredStopAtLevel=1",)
@@ -180,12 +180,13 @@ def download_jars() -> Path:
 
 
 def _classpath(lib: Path) -> str:
-    """Return the jars in a fixed order: the JVM accepts an archive of classes only for the classpath of its making."""
+    """Return the jars in a fixed order: the JVM accepts an archive of classes only for the classpath with which it was
+    made."""
     return os.pathsep.join(map(str, sorted(lib.glob("*.jar"))))
 
 
 def quick_start_options() -> tuple[str, ...]:
-    """JVM options for a broker of tests: a start with them takes a third of the CPU time.
+    """Return JVM options for a broker of tests. A start with them takes a third of the CPU time.
 
     They leave out the optimizing compiler and load the classes that a start needs from an archive (AppCDS), if this
     Java can make one. Raises `EngineMissing` and `RuntimeError`.
@@ -232,7 +233,7 @@ def _make_archive(archive: Path) -> None:
         # A killed process may have left an incomplete archive.
         made.unlink(missing_ok=True)
         broker = KafkaBroker(Path(folder), free_port())
-        # Formatting is a JVM of its own, which must not write the archive.
+        # Formatting runs in a separate JVM, which must not write the archive.
         broker.prepare()
         broker.options = (*_QUICK_OPTIONS, f"-XX:ArchiveClassesAtExit={made}")
         try:

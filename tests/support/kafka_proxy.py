@@ -12,7 +12,7 @@ from aiokafka.protocol import commit
 
 _OFFSET_COMMIT, _OFFSET_FETCH = 8, 9
 NO_PARTITIONS = -1000
-"""In place of an error code: a response without error and partitions."""
+"""Used in place of an error code: a response without an error and without partitions."""
 # Clients with this ID always get the broker's own responses.
 OBSERVER = "observer"
 
@@ -24,9 +24,9 @@ class KafkaProxy:
     broker_port: int
     port: int = 0
     code: int = 0
-    """The error code of the response that replaces each OffsetFetch response; 0: none is replaced."""
+    """The error code of the response that replaces each OffsetFetch response; 0 replaces none."""
     replaced: int = 0
-    """How many responses were replaced."""
+    """The number of replaced responses."""
     commits: list[tuple[str, int, int]] = field(default_factory=list)
     """Topic, partition and offset of each commit that was sent, in this order."""
     tasks: set["asyncio.Task[None]"] = field(default_factory=set)

@@ -8,8 +8,8 @@ from playwright.async_api import CDPSession, Locator, Page, expect
 from tests.support.dashboard_browser import Person
 
 # Controls of a part of the page that Tab has to reach, in the order of the document. Of radio buttons with one name,
-# Tab reaches one. The spans of a trace fold with arrow keys, so Tab skips the buttons that do the same; as it does all
-# but one number of the lines of a log.
+# Tab reaches one. The spans of a trace fold with arrow keys, so Tab skips the buttons that do the same. Tab also skips
+# all line numbers of a log except one.
 _LIST_CONTROLS = """
 const within = (root) => {
   const visible = (each) => each.checkVisibility({visibilityProperty: true}) && each.getClientRects().length
@@ -88,7 +88,7 @@ _MORE_TABS = 3
 
 async def find_unreachable(person: Person) -> list[str]:
     """Press Tab from the beginning of the content to its end. Return the controls that are not reached in the order of
-    the document or show no focus, and what only a mouse can use."""
+    the document or show no focus, and the elements that only a mouse can use."""
     page = person.page
     await page.evaluate("document.getElementById('content').focus()")
     await page.evaluate(_BEGIN, "#content")
@@ -100,7 +100,7 @@ async def find_unreachable(person: Person) -> list[str]:
 
 
 async def find_dialog_faults(person: Person, way: str) -> list[str]:
-    """Open a dialog with Enter, and return what is wrong: faults of accessibility, controls that Tab does not reach, a
+    """Open a dialog with Enter, and return its faults: faults of accessibility, controls that Tab does not reach, a
     focus that leaves the dialog or does not come back.
 
     `way` names the button or link that opens it, or has its selector after `css=`. `A > B`: A opens a menu or a part of
@@ -115,7 +115,7 @@ async def find_dialog_faults(person: Person, way: str) -> list[str]:
     if second:
         item = page.get_by_role("menuitem", name=second).or_(page.get_by_role("button", name=second)).first
         await item.wait_for()
-        # From a menu, the focus comes back to its button.
+        # If a menu has opened the dialog, the focus returns to the button of the menu.
         if await item.get_attribute("role") != "menuitem":
             opener, pressed = item, await item.element_handle()
         await item.focus()
@@ -129,7 +129,7 @@ async def find_dialog_faults(person: Person, way: str) -> list[str]:
     # Past the last control, and back to the first.
     await _press_until_all_are_reached(page)
     found = await page.evaluate(_END)
-    # It begins in the middle, at the first field.
+    # The focus begins in the middle, at the first field.
     found["disordered"] = []
     faults += _describe(found)
     await page.keyboard.press("Escape")
@@ -163,7 +163,7 @@ async def find_menu_faults(person: Person) -> list[str]:
         menu = page.get_by_role("menu")
         await menu.wait_for()
         items = [await each.inner_text() for each in await menu.get_by_role("menuitem").all()]
-        # It takes the focus a moment after it is drawn.
+        # A menu takes the focus a moment after it is drawn.
         await menu.locator("[role=menuitem]:focus").wait_for()
         passed = [await menu.locator(":focus").inner_text()]
         for key in ["ArrowDown"] * (len(items) - 1) + ["Home"]:
@@ -179,7 +179,7 @@ async def find_menu_faults(person: Person) -> list[str]:
 
 
 async def _has_focus(opener: Locator) -> bool:
-    """True if it has the focus within a second: a closing dialog gives it back with a later frame."""
+    """True if the element has the focus within a second: a closing dialog gives it back with a later frame."""
     try:
         await expect(opener).to_be_focused(timeout=1000)
     except AssertionError:
@@ -195,7 +195,7 @@ async def _press_until_all_are_reached(page: Page) -> None:
     session = await page.context.new_cdp_session(page)
     try:
         while True:
-            # All at once: the browser handles them in their order.
+            # Send all keys at once: the browser handles them in order.
             pressed = [_press(session, key) for _ in range(left + _MORE_TABS) for key in keys]
             await asyncio.gather(*pressed)
             await page.evaluate(_HANDLED)

@@ -1,4 +1,4 @@
-"""Waits for the moment at which a concurrent change waits for a lock."""
+"""Waits until a concurrent change waits for a lock."""
 
 import asyncio
 from typing import Any, Final
@@ -13,12 +13,12 @@ _WAITING: Final = text(
 
 
 async def ends_or_waits(sessions: Sessions, task: "asyncio.Task[Any]") -> None:
-    """Wait until the task has ended, or somebody waits for a lock of this database."""
+    """Wait until the task has ended, or a transaction waits for a lock of this database."""
     async with asyncio.timeout(60):
         while not task.done():
             async with sessions() as session:
                 if session.get_bind().dialect.name == "sqlite":
-                    # SQLite shows no locks: this is time to read, or to begin to wait for the writer.
+                    # SQLite does not show locks. This leaves time to read, or to begin to wait for the writer.
                     return await asyncio.sleep(0.05)
                 if (await session.execute(_WAITING)).scalar_one():
                     return

@@ -57,7 +57,7 @@ class SqliteUnderTest:
 
 
 class KafkaUnderTest:
-    """Two topics of their own on a broker."""
+    """Two new topics on a broker."""
 
     log: KafkaEventLog
     consumer: LogConsumer
@@ -84,7 +84,7 @@ class KafkaUnderTest:
         )
         self._stack.push_async_callback(self.log.close)
         await wait_connected(self.log)
-        # The group must not declare its only member dead while the machine stands still.
+        # The group must not declare its only member dead while a busy machine pauses.
         self.consumer = KafkaLogConsumer(self._connection, "group", self.topic, session_seconds=45.0)
         self._stack.push_async_callback(self.consumer.close)
 

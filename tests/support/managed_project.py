@@ -51,7 +51,7 @@ from tests.support.added_objects import ObjectAdder
 NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 SOURCE = "203.0.113.7"
-"""Where the people send their requests from."""
+"""The address from which the people send their requests."""
 PEOPLE = {
     "owner": None,
     "maintainer": "maintainer",
@@ -64,7 +64,7 @@ PEOPLE = {
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """Where the project is stored, and what its variables are sealed with."""
+    """The database of the project, and the keys that seal its variables."""
 
     sessions: Sessions
     directory: KeyDirectory
@@ -94,7 +94,7 @@ class ManagedProject:
         return ObjectAdder(self.engines.sessions, self.engines.directory, self.engines.sealing_keys)
 
     def on(self, sessions: Sessions) -> "ManagedProject":
-        """Return the same project in a copy of the database, with a key directory of its own."""
+        """Return the same project in a copy of the database, with a new key directory."""
         engines = replace(self.engines, sessions=sessions, directory=InProcessKeyDirectory())
         return replace(self, engines=engines)
 
@@ -120,7 +120,7 @@ class ManagedProject:
             return made.id
 
     def actor(self, by: str | None = "owner") -> Actor:
-        """Return this person as the author of changes; for None nobody in particular, as an operator."""
+        """Return this person as the author of changes; None is an operator without a name."""
         return Actor(SOURCE, None if by is None else self.people[by].id)
 
     async def find(self, name: str = "production") -> DeployTarget:
@@ -192,7 +192,7 @@ class ManagedProject:
             await remove_lock(session, await self.read_target(session, environment), self.actor(), NOW)
 
     async def resume_pushes(self, environment: str = "production") -> bool:
-        """Let pushes deploy again after a rollback; return False if none held them back."""
+        """Let pushes deploy again after a rollback; return False if no rollback held them back."""
         async with self.engines.sessions() as session, session.begin():
             target = await self.read_target(session, environment)
             return await resume_pushes(session, target, self.actor(), NOW)
@@ -213,7 +213,7 @@ class ManagedProject:
         return removed
 
     async def propose_variables(self, text: str, environment: str = "production", by: str = "owner") -> int:
-        """Ask for a replacement of all variables where it needs approval; return the number of the change."""
+        """Request a replacement of all variables that needs approval; return the number of the change."""
         async with self.engines.sessions() as session, session.begin():
             target = await self.read_target(session, environment)
             change = await replace_variables(
@@ -260,7 +260,7 @@ class ManagedProject:
             )
 
     async def read_digest(self, number: int) -> str:
-        """Return the digest of what the deployment would run now."""
+        """Return the digest of the content that the deployment would run now."""
         async with self.engines.sessions() as session:
             deployment = await session.get_one(Deployment, number)
             environment = (await self.read_target(session)).environment
@@ -283,7 +283,7 @@ class ManagedProject:
     async def open_preview(
         self, branch: str, source: str | None = None, by: str = "deployer"
     ) -> tuple[DeployTarget, Deployment]:
-        """Open a preview by hand; `source` is the environment whose variables it gets."""
+        """Open a preview by hand; `source` is the environment whose variables the preview gets."""
         source_id = None if source is None else (await self.find(source)).environment.public_id
         async with self.engines.sessions() as session, session.begin():
             project = await session.get_one(Project, self.project.id)

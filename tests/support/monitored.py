@@ -34,7 +34,7 @@ class Monitored:
     environment_id: str
     _environment: int
     changes: Changes
-    """Due after alert events were written."""
+    """Signalled after alert events were written."""
 
     async def add_heartbeats(self, count: int, **changes: Any) -> list[int]:
         """Add hourly heartbeats with 5 minutes of grace and 30 of run time; return their IDs."""

@@ -1,7 +1,8 @@
-"""What messages a sequence of changes has to yield: a plain simulation in steps of ten seconds, without a database.
+"""The messages that a sequence of changes must yield, found by a simple simulation in steps of ten seconds, without a
+database.
 
-It repeats the rules of docs/reference/notifications.md, not the code: a list of incidents per group, looked at at
-every step.
+The simulation repeats the rules of docs/reference/notifications.md, not the code: it checks a list of incidents per
+group at every step.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 STEP = 10
-"""Seconds. All times of the tests are multiples of it."""
+"""The length of a step in seconds. All times of the tests are multiples of it."""
 START = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 
 SEVERITIES = {
@@ -22,7 +23,7 @@ SEVERITIES = {
 
 
 class Sent(NamedTuple):
-    """One message: when, to whom, about which group, why, and what it lists."""
+    """One message: its time, recipient, group, reason, and listed incidents."""
 
     at: int
     """Seconds since the start."""
@@ -59,7 +60,7 @@ class Member:
 
 @dataclass(slots=True)
 class Silence:
-    """A silence of kinds (None: all), until `end`."""
+    """A silence of kinds (None for all kinds) until `end`."""
 
     kinds: Sequence[str] | None
     start: int
@@ -86,7 +87,7 @@ class _Group:
 
 
 class Oracle:
-    """Applies changes, and collects the messages that they must yield."""
+    """Applies changes, and collects the messages that must result."""
 
     def __init__(self, recipients: Sequence[Recipient]) -> None:
         self._recipients = recipients
@@ -99,7 +100,7 @@ class Oracle:
 
     @property
     def open_incidents(self) -> Mapping[tuple[str, str], Incident]:
-        """The open ones by family and subject."""
+        """Return the open incidents by family and subject."""
         return self._open
 
     def fire(self, kind: str, subject: str) -> None:
@@ -149,12 +150,12 @@ class Oracle:
                 self.look()
 
     def look(self) -> None:
-        """Look at every group at the present time."""
+        """Check every group at the present time."""
         for (name, family), group in self._groups.items():
             if not group.members:
                 continue
             recipient = next(each for each in self._recipients if each.name == name)
-            # After a message the group is looked at again.
+            # After a message the group is checked again.
             while self._look_at(recipient, family, group):
                 pass
 
@@ -172,7 +173,7 @@ class Oracle:
             return quiet and SEVERITIES[member.incident.kind] != "critical"
 
         ready = [each for each in group.members if each.pending is not None and not is_held(each)]
-        # All have ended for the recipient: a new incident begins the group again.
+        # All incidents have ended for the recipient: a new incident begins the group again.
         begins = any(each.pending == "firing" for each in ready) and not any(
             each.is_sent for each in group.members
         )
@@ -209,7 +210,7 @@ class Oracle:
         if not any(self._is_repeated(recipient, each) for each in group.members):
             group.remind_at = None
         elif opens:
-            # Nobody is reminded earlier than before, nor right after a message.
+            # A recipient gets no reminder earlier than before, nor immediately after a message.
             is_due = group.remind_at is not None and group.remind_at > self.now
             group.remind_at = min(group.remind_at or 0, self.now + 3600) if is_due else self.now + 3600
 

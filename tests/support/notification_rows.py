@@ -1,4 +1,4 @@
-"""Rows of notifications for tests of the API: of each kind one, in both accounts of a platform."""
+"""Rows of notifications for tests of the API: one of each kind in both accounts of a platform."""
 
 import json
 from datetime import UTC, datetime, timedelta

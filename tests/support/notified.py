@@ -1,4 +1,4 @@
-"""An account whose alert events become notifications under a clock of the test."""
+"""An account whose alert events become notifications, with the clock of the test."""
 
 import json
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from tests.support.accounts import Acme, make_acme
 
 
 def no_link(_incident: str, _recipient: LinkRecipient, _now: datetime) -> str | None:
-    """Return no page, as without a public URL."""
+    """Return no link, as without a public URL."""
     return None
 
 
@@ -95,7 +95,7 @@ class Notified:
     async def emit(
         self, kind: str, subject: str, state: EventState, facts: dict[str, Any] | None = None
     ) -> None:
-        """Write an event of the production environment, and process it."""
+        """Write an event of the production environment, and process the event."""
         async with self.sessions() as session, session.begin():
             record_alert_event(
                 session,
@@ -111,7 +111,7 @@ class Notified:
         await self.work()
 
     async def work(self) -> None:
-        """Process all events, and write what is due now."""
+        """Process all events, and write the notifications that are due now."""
         worker = self.make_worker()
         while await worker.process_some(self.now):
             pass
@@ -121,7 +121,7 @@ class Notified:
         if due is None:
             assert not self.writer.is_due(self.now + timedelta(days=9000))
         else:
-            # The worker looks at the groups neither too late nor all the time.
+            # The worker must check the groups neither too late nor continuously.
             moment = timedelta(microseconds=1)
             assert [self.writer.is_due(at) for at in (due - moment, due)] == [False, True]
 
@@ -198,7 +198,7 @@ class Notified:
 
 
 async def make_notified(sessions: Sessions, now: datetime) -> Notified:
-    """Return it for a new account with one project and its production environment."""
+    """Return a `Notified` for a new account with one project and its production environment."""
     async with sessions() as session, session.begin():
         acme = await make_acme(session, now)
     return Notified(sessions, acme, now)

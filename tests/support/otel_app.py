@@ -44,7 +44,7 @@ def main(protocol: str) -> None:
         LoggingHandler(logger_provider=logging_provider),
     )
     for provider in (tracing, logging_provider, metering):
-        # The default of metrics is ten seconds, after which it raises.
+        # The default timeout of metrics is ten seconds, after which the exporter raises.
         provider.force_flush(100_000)
         provider.shutdown()
     print(json.dumps(made))

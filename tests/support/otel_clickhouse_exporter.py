@@ -17,7 +17,7 @@ VERSION = "v0.161.0"
 _MODULE = "github.com/open-telemetry/opentelemetry-collector-contrib/exporter/clickhouseexporter"
 _FOLDER = Path(__file__).parents[2] / ".engines" / f"otel-clickhouse-exporter-{VERSION}"
 _METRICS = ("gauge", "sum", "histogram", "exponential_histogram", "summary")
-# Names of the exporter's files that are not its tables' names.
+# Names of the exporter's files that differ from the names of the tables.
 _SHORT = {"exponential_histogram": "exp_histogram"}
 
 
@@ -36,7 +36,7 @@ def exporter_statements(database: str) -> list[str]:
     def fill(name: str, *values: str) -> str:
         parts = re.split(r"%[qs]", (folder / f"{name}.sql").read_text())
         assert len(parts) == len(values) + 1, name
-        # `%q` brings its own quotation marks; a name needs none.
+        # `%q` adds quotation marks, which a name does not need.
         return "".join(part + value for part, value in zip(parts, (*values, ""), strict=True))
 
     logs = (folder / "logs_table.sql").read_text()
@@ -70,7 +70,7 @@ def _download() -> None:
     ended = subprocess.run(
         ["go", "mod", "download", "-json", f"{_MODULE}@{VERSION}"],
         cwd=_FOLDER,
-        # Outside of any module. Reading the files does not need the newer Go that the module asks for.
+        # Run outside of any module. Reading the files does not need the newer Go that the module requires.
         env={**os.environ, "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local", "GO111MODULE": "on"},
         capture_output=True,
         text=True,

@@ -119,7 +119,7 @@ class OtlpPipeline:
         return (await self.store.query(sql, {"environment": self.environment_id})).records()
 
     async def appended(self, topic: str) -> int:
-        """Return how many records of the topic are in the log."""
+        """Return the number of records of the topic in the log."""
         return len(await self.log.read_frames(topic, 0, 2**40))
 
 

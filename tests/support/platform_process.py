@@ -1,4 +1,4 @@
-"""A real `pharos up` in a process of its own."""
+"""A real `pharos up` in a separate process."""
 
 import json
 import os
@@ -154,7 +154,7 @@ class PlatformProcess:
         self._process.wait()
 
     def wait_for_end(self, seconds: float = 120) -> int:
-        """Wait until the process has ended by itself; return its status."""
+        """Wait for the end of the process without a signal; return its status."""
         assert self._process is not None
         return self._process.wait(seconds)
 

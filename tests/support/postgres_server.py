@@ -1,4 +1,5 @@
-"""A PostgreSQL server with a new cluster on loopback. It refuses to run as root; then it runs as `postgres`."""
+"""A PostgreSQL server with a new cluster on loopback. It refuses to run as root, so tests that run as root start it as
+`postgres`."""
 
 import contextlib
 import os
@@ -108,11 +109,11 @@ class PostgresServer:
                 self.kill()
 
     def kill(self) -> None:
-        """Kill all processes at once with SIGKILL, as in a power failure."""
+        """Kill all processes with SIGKILL, as in a power failure."""
         reached = self._signal(signal.SIGKILL)
         if self.process is not None:
             self.process.wait()
-        # The server does not start while one of the old processes exists.
+        # The server does not start while an old process exists.
         while any(_is_running(process) for process in reached):
             time.sleep(0.01)
 
@@ -159,7 +160,7 @@ def running_postgres(
     With `durable` it syncs to disk. Raises `EngineMissing`.
     """
     binaries = _find_binaries()
-    # Not the test's folder: the user of the server cannot enter it. Nor the folder of `tempfile.tempdir`.
+    # Neither the test's folder nor that of `tempfile.tempdir`: the user of the server cannot enter them.
     home = Path(tempfile.mkdtemp(prefix="postgres-", dir=run_folder()))
     server = PostgresServer(
         binaries, home / "data", folder / "postgres.log", port or free_port(), durable, options or {}

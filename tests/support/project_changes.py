@@ -1,4 +1,4 @@
-"""Changes that people make to a project other than by its configuration."""
+"""Changes that people make to a project without its configuration."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
@@ -112,7 +112,7 @@ _SETTINGS = HeartbeatSettings("nightly", Schedule(period_seconds=3600))
 
 
 async def prepare_changes(platform: Platform) -> None:
-    """Create what some changes need: a heartbeat, a goal, and variables that wait for approval."""
+    """Create the objects that some changes need: a heartbeat, a goal, and variables that wait for approval."""
     await _in_environment(
         lambda session, target: create_heartbeat(session, target.environment, _SETTINGS, _now())
     )(platform)

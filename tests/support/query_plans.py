@@ -1,4 +1,4 @@
-"""How a database would run a query."""
+"""Reads the plan with which a database would run a query."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -9,7 +9,8 @@ from control_domain.database.engine import Sessions
 
 
 async def explain_only_query(sessions: Sessions, run: Callable[[], Awaitable[object]]) -> str:
-    """Run `run`, which sends one statement, and return the plan of it. Postgres plans as if tables were large."""
+    """Run `run`, which sends one statement, and return the plan of this statement. Postgres plans as if tables were
+    large."""
     engine = sessions.kw["bind"]
     sent: list[tuple[str, Any]] = []
 
@@ -25,7 +26,7 @@ async def explain_only_query(sessions: Sessions, run: Callable[[], Awaitable[obj
     explain = "EXPLAIN"
     async with engine.connect() as connection:
         if engine.dialect.name == "postgresql":
-            # It would not use an index for a few rows.
+            # Postgres would not use an index for a few rows.
             await connection.execute(text("SET LOCAL enable_seqscan = off"))
         else:
             explain = "EXPLAIN QUERY PLAN"

@@ -1,4 +1,4 @@
-"""Strategies: projects as they may be, and configuration documents that are valid on them."""
+"""Hypothesis strategies for possible projects, and for configuration documents that are valid on them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,11 +42,11 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 
 def digest(value: str) -> str:
-    """That of a variable in the project of `states`."""
+    """Return the digest of a variable in the project of `states`."""
     return VARIABLE_KEYS.digest(value, LINEAGE)
 
 
-# What YAML, one version or another, takes for something else than a text, or ends a text at.
+# Texts that some version of YAML reads as something other than a text, or that end a text.
 HOSTILE = (
     "no", "017", "1e3", "~", "2026-01-01", "null", "Null", "true", "FALSE", "0x1f", "0o17", ".inf", ".nan", "-.5",
     "1_000", "12:30", "12:30:45", "0b11", "on", "y", "=", "<<", "---", "...", "99999999999999999999999", "+1", "1.",
@@ -154,7 +154,7 @@ _targets = st.one_of(
     _texts.map(lambda path: {"path": f"/{path}"}),
 )
 _secrets = _variable_values.map(lambda value: Secret(digest(value), value))
-# What holds them, their names and what they are.
+# For each kind with members: the field of the members, their names and their values.
 _MEMBERS: Mapping[Kind, tuple[str, st.SearchStrategy[str], st.SearchStrategy[Any]]] = {
     "environment": (VARIABLES, _variable_names, _secrets),
     "site": (GOALS, _names, _targets),
@@ -163,7 +163,7 @@ _MEMBERS: Mapping[Kind, tuple[str, st.SearchStrategy[str], st.SearchStrategy[Any
 
 @st.composite
 def states(draw: Any) -> ProjectState:
-    """Projects with everything that documents are about, called as badly as can be."""
+    """Projects with all resources that documents can describe, with names that are hard to quote."""
     addresses: list[Address] = [PROJECT]
     slugs = draw(st.lists(_slugs, max_size=4, unique=True))
     previews = slugs[3:]
@@ -208,20 +208,20 @@ def _draw_present(draw: Draw, address: Address) -> dict[str, Value]:
     holder, names, values = _MEMBERS[kind]
     for name in draw(st.sets(names, max_size=3)):
         value = draw(values)
-        # What is stored is told by its digest alone.
+        # The stored state has only the digest of a secret.
         fields[write_address((holder, name))] = Secret(value.digest) if isinstance(value, Secret) else value
     return fields
 
 
 def _complete(fields: dict[str, Value]) -> dict[str, Value]:
-    """The fields with what a new threshold has where nothing is said."""
+    """Return the fields with the defaults of a new threshold added."""
     if "threshold" not in fields:
         return fields
     return {"recovery": fields["threshold"], "severity": "warning", **fields}
 
 
 def _draw_threshold(draw: Draw, present: CurrentResource | None) -> dict[str, Value]:
-    """Some fields of a threshold that go together with those that it has."""
+    """Draw some fields of a threshold that are consistent with its present fields."""
     fields = {field: draw(strategy) for field, strategy in _THRESHOLD.items() if draw(st.booleans())}
     if present is None or draw(st.booleans()):
         low, high = sorted((draw(_limits), draw(_limits)))
@@ -240,7 +240,7 @@ def _draw_threshold(draw: Draw, present: CurrentResource | None) -> dict[str, Va
 def _draw_rule(
     draw: Draw, present: CurrentResource | None, state: ProjectState, slugs: Sequence[str]
 ) -> dict[str, Value]:
-    """Some fields of a rule, so that it notifies somebody and its environment is one of these."""
+    """Draw some fields of a rule, so that the rule has a recipient and its environment is one of these."""
     fields = {field: draw(strategy) for field, strategy in _RULE.items() if draw(st.booleans())}
     is_stranded = present is not None and present.fields["environment"] not in (None, *slugs)
     if is_stranded or draw(st.booleans()):
@@ -255,13 +255,13 @@ def _draw_rule(
 
 
 def _members(resource: CurrentResource | DesiredResource) -> Sequence[Address]:
-    """The addresses of its variables or goals."""
+    """Return the addresses of the resource's variables or goals."""
     fields = sorted(resource.fields.keys() - FIELDS[kind_of(resource.address)].keys())
     return [read_address(f"{write_address(resource.address)}.{field}") for field in fields]
 
 
 def kind_of(address: Address) -> Kind:
-    """What kind of resource has this address."""
+    """Return the kind of the resource at this address."""
     kind = find_kind(address)
     assert kind is not None
     return kind
@@ -269,7 +269,7 @@ def kind_of(address: Address) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class RandomDocument:
-    """A document; as a tree of what stands in its YAML; and the bindings that this wants. Every line is 1."""
+    """A document, its YAML as a tree, and the bindings that the YAML needs. The line of every resource is 1."""
 
     document: ConfigurationDocument
     tree: Mapping[str, Any]
@@ -277,13 +277,13 @@ class RandomDocument:
 
     @property
     def text(self) -> str:
-        """Its YAML."""
+        """The YAML of the document."""
         return write_tree(self.tree)
 
 
 @st.composite
 def documents_for(draw: Any, state: ProjectState) -> RandomDocument:
-    """Documents that make, change, keep and delete resources and members of the project as it is."""
+    """Documents that create, change, keep and delete resources and members of the project in this state."""
     deleted = _draw_deleted(draw, state)
     addresses = _draw_addresses(draw, state, deleted)
     slugs = sorted(
@@ -306,18 +306,18 @@ def documents_for(draw: Any, state: ProjectState) -> RandomDocument:
 
 
 def _in_order(state: ProjectState) -> Sequence[Address]:
-    """Its resources, always in the same order: a database gives them in any, and what is drawn for each would differ
-    when Hypothesis replays it."""
+    """Return the addresses of the resources in a fixed order. A database returns them in any order, and Hypothesis
+    would then draw other values in a replay."""
     return sorted(state.resources)
 
 
 def _draw_deleted(draw: Draw, state: ProjectState) -> Sequence[Address]:
-    """Resources and members, of which some are gone already."""
+    """Draw resources and members to delete, some of which do not exist."""
     there = [address for address in _in_order(state) if address != PROJECT]
     there += [member for address in _in_order(state) for member in _members(state.resources[address])]
     there += [("environments", "gone"), ("sites", "gone", GOALS, "Gone")]
     chosen: Sequence[Address] = draw(st.lists(st.sampled_from(there), max_size=3, unique=True))
-    # What goes with something else need not be named.
+    # A member is deleted with its parent, so the document does not name it too.
     return [one for one in chosen if not any(_is_within(one, other) for other in chosen)]
 
 
@@ -326,7 +326,7 @@ def _is_within(address: Address, other: Address) -> bool:
 
 
 def _draw_addresses(draw: Draw, state: ProjectState, deleted: Sequence[Address]) -> Sequence[Address]:
-    """Of what the document says something: what there is, and what there is not yet."""
+    """Draw the resources in the document: existing and new ones."""
 
     def choose(holder: Address, strategy: st.SearchStrategy[str]) -> Sequence[Address]:
         there = [one for one in _in_order(state) if one[:-1] == holder and draw(st.booleans())]
@@ -345,7 +345,7 @@ def _draw_addresses(draw: Draw, state: ProjectState, deleted: Sequence[Address])
 def _draw_wanted(
     draw: Draw, address: Address, state: ProjectState, deleted: Sequence[Address], slugs: Sequence[str]
 ) -> dict[str, Value]:
-    """The fields that the document says of a resource. `slugs`: of the environments that there are then."""
+    """Draw the fields of a resource in the document. `slugs` are those of the environments after the run."""
     kind, present = kind_of(address), state.resources.get(address)
     if kind == "threshold":
         return _draw_threshold(draw, present)
@@ -374,7 +374,8 @@ def _draw_wanted(
 def _plant(
     draw: Draw, tree: dict[str, Any], wanted: DesiredResource, bindings: dict[str, str]
 ) -> DesiredResource:
-    """Write the resource into the tree, some of its texts as bindings; gives it with the fields that are bound."""
+    """Write the resource into the tree, with some of its texts as bindings. Return the resource with the names of the
+    bound fields."""
     for part in wanted.address:
         tree = tree.setdefault(part, {})
     members = {write_address(member[-2:]): member[-2:] for member in _members(wanted)}
@@ -399,7 +400,7 @@ def _plant(
 
 
 def _bind(draw: Draw, value: Any, bindings: dict[str, str]) -> Any:
-    """The value as it is written. Of its texts, each may come from a binding as a whole or in part."""
+    """Return the value as it is written in YAML. Each of its texts may come from a binding as a whole or in part."""
     match value:
         case str():
             begin, end = draw(_cuts(value))
@@ -421,7 +422,7 @@ def _bind(draw: Draw, value: Any, bindings: dict[str, str]) -> Any:
 
 
 def _cuts(text: str) -> st.SearchStrategy[tuple[int | None, int]]:
-    """From where to where of a text a binding gives it; None: nowhere."""
+    """Draw the begin and the end of the part of a text that a binding provides; (None, 0) for no binding."""
     places = st.integers(0, len(text))
     inside = st.tuples(places, places).map(lambda both: (min(both), max(both)))
     return st.just((None, 0)) | st.just((None, 0)) | st.just((0, len(text))) | inside
@@ -438,7 +439,7 @@ def _escape(text: str) -> str:
 
 
 def write_tree(tree: Any) -> str:
-    """YAML on one line, that of JSON but for the escapes: YAML knows no surrogates."""
+    """Return YAML on one line. It is JSON except for the escapes, because YAML has no surrogates."""
     match tree:
         case None:
             return "null"
@@ -463,7 +464,7 @@ def _write_character(character: str) -> str:
 
 
 def shuffle_tree(tree: Any, random: Random) -> Any:
-    """The same with the keys of its mappings in another order."""
+    """Return the tree with the keys of its mappings in random order."""
     if isinstance(tree, list):
         return [shuffle_tree(item, random) for item in tree]
     if not isinstance(tree, Mapping):

@@ -22,7 +22,7 @@ _PREFIX = "pharos-test-"
 _ROUNDS = 20
 _START_SECONDS = 60
 _DISK = Path("/tmp")
-# A run in memory takes a seventh less CPU, and 0.6 GB.
+# A run in memory takes a seventh less CPU time, and needs 0.6 GB.
 _MEMORY = Path("/dev/shm")
 _ENOUGH_MEMORY = 4_000_000_000
 _FINISHED = b"finished"
@@ -68,7 +68,7 @@ def _has_enough_memory() -> bool:
 
 
 def remove_old_folders() -> None:
-    """Remove the folders of failed runs: those that no reaper watches any more."""
+    """Remove the folders of failed runs that no reaper watches any more."""
     commands = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
     watched = {word for command in commands for word in command if word.startswith(_PREFIX)}
     for folder in (*_MEMORY.glob(f"{_PREFIX}*"), *_DISK.glob(f"{_PREFIX}*")):
@@ -86,7 +86,7 @@ def _remove(folder: Path) -> None:
 def _find_marked(mark: str) -> list[psutil.Process]:
     """Return the processes of the run: by their environment, working directory or command line.
 
-    Processes of a terminal count only by their environment: somebody may be reading the run's files.
+    Processes of a terminal count only by their environment: a person may be reading the run's files.
     """
     found = []
     for process in psutil.process_iter():

@@ -99,7 +99,7 @@ def running_redis(folder: Path, port: int | None = None) -> Iterator[RedisServer
 
 @contextlib.contextmanager
 def recorded_attempts(connection: RedisConnection) -> Iterator[list[object]]:
-    """Stop the clock of the connection's back-off, and yield a list of the calls that it makes nevertheless."""
+    """Stop the clock of the connection's back-off, and yield a list of the calls that the connection still makes."""
     attempts: list[object] = []
     now, run = connection._clock(), connection._run
 

@@ -44,14 +44,14 @@ TEMPLATES = {
     "a goal's name": 'sites: {one: {domains: ["https://one.example"], goals: [{name: %s, path: /}]}}',
     "a goal": 'sites: {one: {domains: ["https://one.example"], goals: [%s]}}',
     "an unknown key": "environments: {one: {type: staging, secret: %s}}",
-    "what is deleted": "delete: [%s]",
-    "a part of what is deleted": 'delete: ["environments.vault.variables.${bad}"]',
+    "a deleted address": "delete: [%s]",
+    "a part of a deleted address": 'delete: ["environments.vault.variables.${bad}"]',
 }
 """Documents with a binding as a value or part of a text, by what the binding sets."""
 
 
 def bad_values(core: str, foreign: str) -> list[str]:
-    """Return values that are accepted hardly anywhere but as a variable."""
+    """Return values that hardly any field except a variable accepts."""
     return [
         core,
         f"{core} {core}",
@@ -89,10 +89,10 @@ def bad_requests(core: str) -> dict[str, Any]:
         },
         "a document that is too large": {"document": plain % (core * 2000), "bindings": {}},
         "a body that is too large": {"document": core * 100_000, "bindings": {"name": core}},
-        "a document that is none": {"document": [core], "bindings": {}},
+        "a document that is a list": {"document": [core], "bindings": {}},
         "no document": {"bindings": {"name": core}},
-        "a body that is none": f'{{"document": "{core}", "bindings": {{"name": "{core}'.encode(),
-        "a body that is no text": f'{{"document": "{core}\udc80"}}'.encode("utf-8", "surrogateescape"),
+        "a truncated body": f'{{"document": "{core}", "bindings": {{"name": "{core}'.encode(),
+        "a body that is not text": f'{{"document": "{core}\udc80"}}'.encode("utf-8", "surrogateescape"),
         "an open quote": {"document": plain % f'"{core}', "bindings": {}},
         "an open list": {"document": plain % f"[{core}", "bindings": {}},
         "a bad escape": {"document": plain % f'"\\q{core}"', "bindings": {}},

@@ -32,7 +32,7 @@ class ReviewedProject:
     slug: str = "blog"
     directory: KeyDirectory = field(default_factory=InProcessKeyDirectory)
     sessions: Any = None
-    """Sessions of the worker; None: those of the platform."""
+    """Sessions of the worker; None for those of the platform."""
 
     @property
     def keys(self) -> SealingKeys:
@@ -46,7 +46,7 @@ class ReviewedProject:
     async def call(
         self, method: str, path: str, body: Any = None, *, who: str = "owner", key: str | None = None
     ) -> Response:
-        """`path`: the part after `/configuration/`."""
+        """Call the API. `path` is the part after `/configuration/`."""
         return await self.platform.call(
             method,
             f"/v1/projects/{self.project.public_id}/configuration/{path}",
@@ -58,7 +58,7 @@ class ReviewedProject:
     async def ask(
         self, path: str, document: str, bindings: Mapping[str, Any] | None = None, **options: Any
     ) -> Response:
-        """`path`: `plan` or `reviews`."""
+        """Send the document to `path`, which is `plan` or `reviews`."""
         body = {"document": f"version: 2\n{document}", "bindings": dict(bindings or {})}
         return await self.call("POST", path, body, **options)
 
@@ -104,7 +104,7 @@ class ReviewedProject:
         """Wait until the run is finished and return it."""
         running = ConfigurationRun.id == run, ConfigurationRun.status == "running"
         async with asyncio.timeout(_SECONDS):
-            # Not over HTTP, which takes five times as long.
+            # Read the database, because a request over HTTP takes five times as long.
             while await self.count(ConfigurationRun, *running):
                 await asyncio.sleep(0.02)
         return await self.read(run)

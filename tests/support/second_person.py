@@ -1,4 +1,5 @@
-"""More people of the only account of a running `pharos up`: a second person approves what the first owner asks for."""
+"""More people of the only account of a running `pharos up`: a second person approves the requests of the first
+owner."""
 
 import asyncio
 import uuid

@@ -32,7 +32,7 @@ class Needles:
 
 
 def _in_base64(part: bytes) -> Iterator[bytes]:
-    """Yield pieces of the base64 form at each of the three possible offsets; lines may be broken anywhere."""
+    """Yield pieces of the base64 form at each of the three possible offsets. Line breaks may be anywhere."""
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + part)
         own = encoded[-(-before * 8 // 6) : (before + len(part)) * 8 // 6]
@@ -42,7 +42,7 @@ def _in_base64(part: bytes) -> Iterator[bytes]:
 
 
 class ProcessWatch:
-    """While entered, reads what every user can see of the machine's processes."""
+    """Reads, while entered, the properties of the machine's processes that every user can see."""
 
     def __init__(self, app: App, needles: Needles) -> None:
         self._needles = needles

@@ -1,4 +1,4 @@
-"""`pharos` with a demo that has visits of only DAYS days, and telemetry of six hours.
+"""`pharos` with a demo that has only DAYS days of visits, and six hours of telemetry.
 
 python -m tests.support.short_demo DAYS ARGUMENTS   runs `pharos ARGUMENTS`
 """

@@ -1,4 +1,4 @@
-"""Stores browser events by the code of edge and consumer, with the test's own clock."""
+"""Stores browser events with the code of the edge and the consumer, and with the test's own clock."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -18,7 +18,7 @@ from tests.analytics_queries.oracle.sent import Sent
 
 
 def salts_at(received_ms: int) -> dict[int, bytes]:
-    """Return the salts that an edge has at this time: of yesterday, today and tomorrow, by UTC day."""
+    """Return the salts that an edge has at this time: those of yesterday, today and tomorrow, by UTC day."""
     today = received_ms // DAY_MS
     return {day: day.to_bytes(16) for day in (today - 1, today, today + 1)}
 
@@ -49,7 +49,7 @@ async def ignore_step(step: str) -> None:
 async def store_records(
     store: ColumnStore, log: str, records: Sequence[LogRecord], cuts: Sequence[int] = ()
 ) -> PageviewsTopic:
-    """Store the records in chunks that end at `cuts` and where the consumer's loop must end one."""
+    """Store the records in chunks that end at `cuts` and where the consumer's loop must end a chunk."""
     topic = PageviewsTopic()
     ends = {*cuts, len(records)}
     begin = 0

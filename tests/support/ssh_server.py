@@ -1,4 +1,4 @@
-"""A real SSH server on loopback with a key of its own."""
+"""A real SSH server on loopback with a new key."""
 
 import socket
 import subprocess

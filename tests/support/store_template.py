@@ -28,7 +28,7 @@ def copy_store_template(folder: Path) -> None:
 @functools.cache
 def _template() -> Path:
     folder = Path(tempfile.mkdtemp()) / "clickhouse"
-    # A process has one chDB, which the tests of this process need.
+    # A process can have one chDB, which the tests of this process need.
     fork_server.run(
         [sys.executable, "-m", "tests.support.store_template", str(folder)],
         cwd=_ROOT,

@@ -13,7 +13,7 @@ _ORIGINS = ("https://shop.example",)
 
 
 def sent_event(at: datetime, address: str, path: str = "/", **members: Any) -> Sent:
-    """Return an event that was received when it happened; `country` is the edge's finding."""
+    """Return an event that was received when it happened; `country` is the country that the edge has found."""
     country = members.pop("country", None)
     event = {"id": str(uuid.uuid4()), "type": "pageview", "path": path, **members}
     return Sent(to_epoch_ms(at), address, "a browser", country, event)

@@ -1,8 +1,9 @@
-"""Makes SQLite refuse the values that Postgres refuses: too long texts, integers beyond 32 bits, and NUL characters.
+"""Makes SQLite refuse the values that Postgres refuses: texts that are too long, integers beyond 32 bits, and NUL
+characters.
 
 SQLite ignores the length of `VARCHAR(n)` and the range of `INTEGER`. Most tests run on SQLite only, so without this
-they would pass with values that no production database accepts. It works in the process of the tests; triggers would
-work in every process, but take an eighth more CPU.
+they would pass with values that no production database accepts. The check works only in the process of the tests;
+triggers would work in every process, but take an eighth more CPU time.
 """
 
 from typing import Any

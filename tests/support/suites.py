@@ -2,7 +2,7 @@
 
 `make test` covers every behaviour once. It leaves out tests marked `full`, and those marked `second_database` unless
 they are marked `both_databases` too. `--full` runs everything. `--slice K/N` runs the K-th of N parts of what `make
-test` leaves out, and of the tests that do more then.
+test` leaves out, and of the tests that check more with `--full`.
 """
 
 import zlib

@@ -1,4 +1,4 @@
-"""Take pictures of the dashboard of a running demo, to look at them or to renew those of `docs/`.
+"""Take pictures of the dashboard of a running demo, to review them or to renew those of `docs/`.
 
 python -m tests.support.take_pictures --data DIR --to FOLDER [--only TEXT] [--form FORM] [--built FOLDER]
 python -m tests.support.take_pictures --data DIR --docs
@@ -23,7 +23,7 @@ from tests.support.platform_process import PlatformProcess
 _DOCS = Path(__file__).parents[2] / "docs" / "images"
 _LARGEST_BYTES = 250_000
 _IN_README = "overview"
-"""The picture that is also taken in dark: the README shows the one that fits the reader's system."""
+"""The picture that is also taken in dark mode: the README shows the one that matches the reader's system."""
 _OPEN_MS = 5_000
 _LATE_SECONDS = 4.0
 """Marks of deployments and log lines of a trace arrive after the rest of the page."""
@@ -33,7 +33,7 @@ _FORMS = {"light": DESKTOP, "dark": DESKTOP, "phone": PHONE}
 async def take_pictures(
     data: Path, to: Path, *, only: str, forms: list[str], built: Path | None
 ) -> list[str]:
-    """Store pictures of all views, in the forms. Return what could not be shown."""
+    """Store pictures of all views, in the forms. Return the views that could not be shown."""
     platform = _attach(data)
     values = _Values(platform)
     problems: list[str] = []
@@ -140,7 +140,7 @@ class _Values:
 
 
 async def _serve_built(context: BrowserContext, built: Path | None) -> None:
-    """Let the pages come from the folder of another build, the rest from the server."""
+    """Serve the pages from the folder of another build, and the rest from the server."""
     if built is None:
         return
     page = (built / "index.html").read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ class TcpProxy:
         return len(self._open)
 
     def silence(self) -> int:
-        """Stop the data of all connections that are open now; return their number. New connections work."""
+        """Stop the data of all open connections; return their number. New connections work."""
         self._silent |= self._open
         return len(self._open)
 

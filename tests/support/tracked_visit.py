@@ -15,7 +15,7 @@ from tests.support.engines import skip_if_missing
 from tests.support.waits import wait_for_result
 from tests.support.watched_platform import WatchedPlatform
 
-# An event's name, the page's name, and the other members.
+# The summary of an event: its name, the page's name, and the other members.
 EventSummary = tuple[str, str, dict[str, Any]]
 _MEASURED = ("Engagement", "Web Vital")
 # The largest difference between the clocks of the browser's pages and of this process.

@@ -27,8 +27,7 @@ def wait_within(
 ) -> float:
     """Block until the condition holds; return the seconds that count. Raises `AssertionError` after `seconds` of them.
 
-    A check counts as a tenth of a second at most, however long it took: if it took longer, the machine was busy with
-    other processes.
+    A check counts as at most a tenth of a second: if it took longer, the machine was busy with other processes.
     """
     counted = 0.0
     before = time.monotonic()

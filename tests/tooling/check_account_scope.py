@@ -2,13 +2,13 @@
 
 A statement is bound if one of its own conditions compares a column that leads to the account (`Project.account_id`,
 `Environment.project_id`, …) with a value, or the primary key with the key of an object that was loaded before.
-Conditions of subqueries and joins bind nothing. Where the account is known for another reason, or the query has to see
+Conditions of subqueries and joins bind nothing. If the account is known for another reason, or the query must read
 every account, a comment that begins with `# Account scope:` says why. It covers the statement after it, or the whole
 function if it is the first line of its body.
 
-A constant of the module that is a query, or the columns of a table (`Project.__table__.c`), is checked where a
-function uses it. It does not follow branches: a condition that is added in only one of them counts.
-It reads what callers of the API reach. Workers, the deployer and the operator's actions act for all accounts.
+A constant of the module that is a query, or the columns of a table (`Project.__table__.c`), is checked where a function
+uses it. The check does not follow branches: a condition that is added in only one branch counts. The check covers code
+that callers of the API reach. Workers, the deployer and the operator's actions act for all accounts.
 """
 
 import ast
@@ -29,7 +29,7 @@ MARKER = "# Account scope:"
 _EXEMPT = ("control_domain/database/migrations/", "control_domain/tables/")
 _STATEMENTS = ("select", "update", "delete")
 _LOADS = ("get", "get_one")
-# They name who did something, not to whom the row belongs.
+# These columns name the person who did something, not the owner of the row.
 _NOT_OWNERS = ("people",)
 
 OwnedTables = Mapping[str, frozenset[str]]
@@ -115,7 +115,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def _functions(tree: ast.Module) -> Iterator[_Function]:
-    """Every function that is not inside another one."""
+    """Return every function that is not inside another one."""
     for node in tree.body:
         if isinstance(node, _Function):
             yield node
@@ -142,9 +142,9 @@ class Constant(NamedTuple):
     """A query that is a constant of the module."""
 
     base: ast.Call
-    """The call with which it begins."""
+    """The call with which the query begins."""
     parts: Sequence[ast.AST]
-    """Its value, and those of the constants that it extends."""
+    """The value of the constant, and those of the constants that it extends."""
 
 
 def _constants(tree: ast.Module) -> dict[str, Constant]:
@@ -302,7 +302,7 @@ def _aliases(function: _Function, owned: OwnedTables) -> dict[str, frozenset[str
 
 
 def _assignments(nodes: Iterable[ast.AST]) -> dict[str, list[ast.AST]]:
-    """Return what each name is assigned, and the calls of its methods."""
+    """Return the values that are assigned to each name, and the calls of its methods."""
     assigned: dict[str, list[ast.AST]] = {}
     for outer in nodes:
         for node in ast.walk(outer):
@@ -391,7 +391,8 @@ def _owner_column(node: ast.AST, owned: OwnedTables, *, with_key: bool = False) 
 
 
 def _is_of_loaded_object(node: ast.AST) -> bool:
-    """True for `environment.project_id`: the object was looked up before. A plain name may be what a caller sent."""
+    """True for `environment.project_id`: the object was looked up before. A plain name may be a value that a caller
+    sent."""
     if isinstance(node, ast.Tuple):
         return any(_is_of_loaded_object(part) for part in node.elts)
     is_attribute = isinstance(node, ast.Attribute)

@@ -28,7 +28,7 @@ _BOUND = {
     "a query of the module that is extended there": "session.execute(PLACES_OF_PROJECT)",
     "a query of the module and a later condition": "q = ALL_PLACES\nq = q.where(PLACES.project_id == number)",
     "said to be needless": "a = 1\n# Account scope: a worker cleans all accounts up.\nquery = delete(Project)",
-    "said of the function": "# Account scope: a worker.\na = select(Project)\nb = select(Environment)",
+    "a comment for the function": "# Account scope: a worker.\na = select(Project)\nb = select(Environment)",
 }
 _UNBOUND = {
     "no condition": "query = select(Project)",

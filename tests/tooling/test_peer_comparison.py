@@ -1,4 +1,4 @@
-"""`make bench-peers`: what counts as lost, and how Pharos compares."""
+"""`make bench-peers`: the definition of lost requests, and the comparison with Pharos."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""`make simulate`: the limits of its models, their conservation, and costs that are found again."""
+"""`make simulate`: limiting cases of its models, conservation laws, and the recovery of known costs."""
 
 import math
 from dataclasses import replace
@@ -43,7 +43,7 @@ def test_a_rare_request_waits_for_linger_and_broker() -> None:
     # Request, three turns (it, the timer, the response), a produce request.
     assert forecast.cpu_us == pytest.approx(150 + 400 + 3 * 30 + 80, rel=0.01)
     assert (forecast.turns, forecast.produces) == pytest.approx((3, 1), rel=0.01)
-    # And between none and all of a tick of the load generator.
+    # In addition, between none and all of a tick of the load generator.
     assert forecast.p50_ms == pytest.approx(5 + 2 + 1e-3 * forecast.cpu_us + 1.13 / 2, abs=0.7)
 
 
@@ -70,7 +70,7 @@ def test_an_edge_serves_no_more_than_its_core_can() -> None:
     assert forecast.p99_ms > 500
 
 
-def test_consumers_store_what_comes_in() -> None:
+def test_consumers_store_the_incoming_rate() -> None:
     for rate in (1e3, 1e5, 1e6):
         forecast = forecast_consumers(_CONSUMER, _INSERT, ConsumerLoad(rate, 100, 24, 12))
         assert forecast.rows_an_insert * forecast.inserts_per_second == pytest.approx(rate)
@@ -104,7 +104,7 @@ def test_more_consumers_shorten_the_lag() -> None:
     assert lags[0] > lags[-1]
 
 
-def test_a_plan_has_enough_of_everything() -> None:
+def test_plan_has_sufficient_capacity() -> None:
     small, large = make_plan(_COSTS, 1e4, 100), make_plan(_COSTS, 1e6, 100)
     assert (small.edges, small.consumers, small.partitions) == (1, 1, 12)
     for plan in (small, large):
@@ -126,7 +126,7 @@ def test_slow_inserts_take_more_consumers_than_their_cpu() -> None:
     assert math.isfinite(slow_plan.stored.longest_lag_s)
 
 
-def test_factors_are_found_and_none_is_negative() -> None:
+def test_fitted_factors_are_correct_and_not_negative() -> None:
     rows = [(1.0, n) for n in (1, 10, 100)]
     assert fit(rows, [5 + 2 * n for _, n in rows]) == pytest.approx([5, 2])
     request, event = fit(rows, [2 * n - 0.5 for _, n in rows])
@@ -136,7 +136,7 @@ def test_factors_are_found_and_none_is_negative() -> None:
         fit([], [])
 
 
-def test_costs_of_the_model_are_found_again_from_what_it_says() -> None:
+def test_costs_are_recovered_from_results_of_the_model() -> None:
     points = []
     for events in (1, 10, 100, 1000):
         cpu = simulate_edge(_EDGE, EdgeLoad(None, events)).cpu_us
@@ -165,11 +165,11 @@ def test_costs_of_the_model_are_found_again_from_what_it_says() -> None:
     assert 50 < found.broker.event_bytes < 515
 
 
-def test_costs_are_read_as_they_were_written(tmp_path: Path) -> None:
+def test_costs_survive_a_round_trip(tmp_path: Path) -> None:
     assert read_costs(write_costs(_COSTS, tmp_path / "costs.json")) == _COSTS
 
 
-def test_the_table_in_the_documentation_is_what_the_model_says() -> None:
+def test_table_in_the_documentation_matches_the_model() -> None:
     page = (Path(__file__).parents[2] / "docs" / "operations" / "scaling.md").read_text()
     costs = read_costs()
     plans = [make_plan(costs, events, 100) for events in (1e4, 1e6, 1e8)]

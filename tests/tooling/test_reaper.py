@@ -19,7 +19,7 @@ _SECONDS = 120
     ("killed", "number"),
     [
         ("run", signal.SIGTERM),
-        # The reaper does the same for these.
+        # The reaper handles these processes in the same way.
         pytest.param("run", signal.SIGKILL, marks=pytest.mark.full),
         pytest.param("worker", signal.SIGKILL, marks=pytest.mark.full),
     ],

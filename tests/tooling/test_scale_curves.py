@@ -1,4 +1,5 @@
-"""`make curves`: its results survive a file, parts are kept, and every measured curve is drawn."""
+"""`make curves`: results survive a round trip through a file, unmeasured parts are kept, and every measured curve is
+drawn."""
 
 import re
 from pathlib import Path
@@ -15,7 +16,7 @@ def _results(date: str = "2026-11-27", *, quick: bool = False, **parts: list[Poi
     return Results(date, {"processor": "two cores"}, quick, parts)
 
 
-def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
+def test_results_survive_a_round_trip(tmp_path: Path) -> None:
     results = _results(batches=_BATCHES, scans=_SCANS)
     file = tmp_path / "results.json"
     file.write_bytes(encode_results(results))

@@ -23,7 +23,7 @@ _OLDEST_NODE = (20, 19)
 def _packages() -> Path:
     """Return a folder with the npm packages of the lock file. Raises `EngineMissing`."""
     if shutil.which("node") is None or shutil.which("npm") is None:
-        raise EngineMissing("Node.js is not here. On Debian: apt-get install nodejs npm")
+        raise EngineMissing("Node.js is not installed; on Debian: apt-get install nodejs npm")
     version = subprocess.run(["node", "--version"], capture_output=True, text=True, timeout=20).stdout
     if tuple(int(part) for part in version.strip("v \n").split(".")[:2]) < _OLDEST_NODE:
         raise EngineMissing(f"Vite needs Node.js 20.19 or newer; this is {version.strip()}.")
@@ -36,14 +36,15 @@ def _packages() -> Path:
         command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
         ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
         if ended.returncode:
-            raise EngineMissing(f"npm cannot bring the dashboard's packages: {ended.stderr[-300:]}")
+            raise EngineMissing(f"npm cannot install the dashboard's packages: {ended.stderr[-300:]}")
         (folder / "done").touch()
     return folder
 
 
 @pytest.fixture(scope="module")
 def checkout() -> Iterator[Path]:
-    """A copy of the sources below the folder of their packages, where Node finds these, with a generated client."""
+    """Return a copy of the sources with a generated client. It is below the folder of the packages, where Node finds
+    them."""
     with skip_if_missing():
         packages = _packages()
     with tempfile.TemporaryDirectory(prefix="run-", dir=packages) as run:
@@ -100,5 +101,5 @@ def test_type_check_finds_a_planted_error(checkout: Path) -> None:
         planted.unlink()
     assert checked.returncode == 1, checked.stdout
     errors = [line for line in checked.stdout.splitlines() if " ERROR " in line]
-    # The planted error is found, and there is no other one.
+    # The planted error is found, and no other one.
     assert len(errors) == 1 and "Planted.svelte" in errors[0] and "nmae" in errors[0], checked.stdout

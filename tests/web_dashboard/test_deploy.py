@@ -55,7 +55,7 @@ async def test_deploy_roll_back_and_approve(people: tuple[Person, Person, Platfo
     await owner.open(place)
     await owner.page.get_by_role("button", name="Resume pushes").wait_for()
 
-    # From now on a second person approves; the one who asks cannot.
+    # From now on a second person approves; the requester cannot.
     await owner.request("PATCH", f"/v1/environments/{environment}", {"approval": {"deploys": True}})
     await owner.open(place)
     await owner.page.get_by_role("button", name="Deploy", exact=True).click()
@@ -66,7 +66,7 @@ async def test_deploy_roll_back_and_approve(people: tuple[Person, Person, Platfo
     await second.page.get_by_role("link", name=f"Deployment #{waiting}").wait_for()
     await second.page.get_by_role("button", name="Approve").click()
     await second.page.get_by_role("dialog").get_by_role("button", name="Approve").click()
-    # It closes with the answer: to leave the page before that would cancel the request.
+    # The dialog closes with the response. Leaving the page earlier would cancel the request.
     await second.page.get_by_role("dialog").wait_for(state="hidden")
     await second.open(f"/deployments/{waiting}")
     assert await _wait_until_succeeded(second) == waiting
@@ -85,14 +85,14 @@ async def _deploy(person: Person, place: str) -> int:
 async def _wait_until_succeeded(person: Person) -> int:
     await person.page.wait_for_url("**/deployments/*")
     number = int(person.page.url.rsplit("/", 1)[1])
-    # The address changes before the page does, and the page before lists other deployments.
+    # The address changes before the page does, and the former page lists other deployments.
     await person.page.get_by_role("heading", name=f"Deployment #{number}").wait_for()
     await person.page.locator(".status").get_by_text("Succeeded", exact=True).wait_for()
     return number
 
 
 async def _check_against_api(person: Person, number: int) -> None:
-    """The page shows what the API says: the commit, its author, the steps and each line of the log."""
+    """Check that the page shows the values of the API: the commit, its author, the steps and each line of the log."""
     details: Any = await person.request("GET", f"/v1/deployments/{number}/details")
     log: Any = await person.request("GET", f"/v1/deployments/{number}/log")
     text = await person.page.inner_text("main")

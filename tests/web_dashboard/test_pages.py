@@ -1,4 +1,4 @@
-"""The pages of the dashboard on a demo platform: each has no fault, is accessible, and fits on a phone."""
+"""The pages of the dashboard on a demo platform: each has no faults, is accessible, and fits on a phone."""
 
 import re
 import sys
@@ -41,7 +41,7 @@ _AREAS = (
 )
 _RUN_MARKUP = "[window.pwned === undefined, document.querySelectorAll('img[src=x]').length]"
 _MARKED: set[str] = set()
-"""Views that showed markup of strangers as text."""
+"""Views that showed markup from strangers as text."""
 PATTERNS = {pattern.text: pattern for pattern in list_patterns()}
 
 
@@ -92,7 +92,7 @@ def hostile(platform: PlatformProcess) -> Hostile:
 
 @pytest.fixture(scope="module")
 def answers(owner: Person) -> Answers:
-    """What the pages of the owner get of the API."""
+    """The API responses to the pages of the owner."""
     return Answers(owner)
 
 
@@ -105,7 +105,8 @@ async def test_a_page_has_no_fault(
     hostile: Hostile,
     view: str,
 ) -> None:
-    """It shows the figures of the API, is accessible in light and dark and by keyboard alone, and fits on a phone."""
+    """The page shows the figures of the API, is accessible in light and dark and by keyboard alone, and fits on a
+    phone."""
     if view.startswith("/configuration/:"):
         values = DemoObjects(platform).fill_in_configuration()
     answers.clear()
@@ -124,7 +125,7 @@ async def test_a_page_has_no_fault(
 
 
 async def _find_run_markup(person: Person, view: str) -> list[str]:
-    """Return what markup of strangers has done in the page."""
+    """Return the effects of markup from strangers in the page."""
     if MARK in await person.page.inner_text("body"):
         _MARKED.add(view)
     run = await person.page.evaluate(_RUN_MARKUP)
@@ -136,7 +137,7 @@ async def test_a_page_for_strangers_has_no_fault(
     platform: PlatformProcess, browser: Browser, text: str
 ) -> None:
     async with visitor(browser, f"http://127.0.0.1:{platform.port}") as stranger:
-        # They are asked who they are, and a link without its secret is refused.
+        # These pages ask for a sign-in, and a link without its secret is refused.
         stranger.watch.expected |= {401, 404}
         await stranger.open(text)
         faults = await stranger.find_faults()
@@ -167,9 +168,9 @@ async def test_areas_are_reached_with_the_keyboard_alone(owner: Person) -> None:
 
 
 async def _press_chord(person: Person, letter: str, path: str) -> None:
-    """Press G and the letter, and again as long as the area at `path` has not opened: on a busy machine the second key
-    may come too late."""
-    # The page may go on to its first part, such as /jobs/heartbeats.
+    """Press G and the letter, and repeat until the area at `path` has opened: on a busy machine the second key may be
+    too late."""
+    # The page may continue to its first part, such as /jobs/heartbeats.
     reached, deadline = re.compile(f"{path}(/|$)"), time.monotonic() + 60
     while True:
         await person.page.keyboard.press("g")
@@ -220,7 +221,7 @@ async def test_markup_of_strangers_shows_as_text(
     """Pages without an object in their address have shown it before, in `test_a_page_has_no_fault`."""
     values = {**values, **DemoObjects(platform).fill_in_hostile(hostile)}
     faults = []
-    # Nothing was deployed there, and no process prints.
+    # This environment has no deployment and no process.
     owner.watch.expected.add(409)
     for view in list_views():
         if ":" not in view or view.startswith(("/configuration/:", "/deployments/")):
@@ -229,5 +230,5 @@ async def test_markup_of_strangers_shows_as_text(
         faults += [f"{view}: {fault}" for fault in await _find_run_markup(owner, view)]
     owner.watch.expected.discard(409)
     assert [*faults, *owner.watch.take()] == []
-    # The markup was there: pages of each area show it.
+    # The pages did contain the markup: pages of each area show it.
     assert len(_MARKED) >= len(PATTERNS) // 4, _MARKED

@@ -52,7 +52,7 @@ def test_folders_of_repositories_are_absolute() -> None:
         _assemble(Settings(repository_folders="git"))
 
 
-def test_public_url_begins_links_so_it_is_one() -> None:
+def test_public_url_must_be_a_url() -> None:
     with pytest.raises(BadSettings, match=r"PHAROS_PUBLIC_URL: must be a URL that starts with https://"):
         _assemble(Settings(public_url="pharos.example"))
 

@@ -1,4 +1,4 @@
-"""The requests of the operator's commands: their answers, and what happens while the key directory is away."""
+"""The requests of the operator's commands: their responses, also while the key directory is unavailable."""
 
 import json
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ LIMIT = LimitAccount(account="acme", rate=3.0, burst=4)
 
 
 class AbsentDirectory(InProcessKeyDirectory):
-    """A key directory that stops answering."""
+    """A key directory that stops responding."""
 
     is_away = False
 
@@ -73,7 +73,7 @@ async def test_the_log_names_the_operator(engines: OperatorEngines) -> None:
 async def test_edges_that_cannot_be_informed_are_a_warning(
     engines: OperatorEngines, is_configured: bool
 ) -> None:
-    """The limit is changed all the same."""
+    """The limit is changed nevertheless."""
     assert isinstance(engines.directory, AbsentDirectory)
     engines.directory.is_away = True
     used = engines if is_configured else OperatorEngines(engines.sessions, None, None)

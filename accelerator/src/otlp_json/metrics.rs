@@ -14,7 +14,7 @@ const LEVELS: Levels = Levels {
     scopes: b"scopeMetrics",
     records: b"metrics",
 };
-/// The flag of a point that has no value on purpose.
+/// The flag of a point that intentionally has no value.
 const NO_RECORDED_VALUE: i64 = 1;
 
 /// Validates a data point of one kind.

@@ -18,7 +18,7 @@ use values::{MAX_UINT32, array, object, optional_object, skip_unknown, text};
 const FRAME_BYTES: usize = 32;
 /// The longest text of a 64-bit floating point number.
 const DOUBLE_BYTES: usize = 24;
-/// `service.name` has a column of its own in addition to the column of all attributes.
+/// `service.name` has a separate column in addition to the column of all attributes.
 const RESOURCE_COPIES: usize = 2;
 
 /// The names of the three levels of a request.

@@ -6,7 +6,7 @@ use super::{EMPTY_TEXTS, Limits, validate_request};
 use crate::measure::Measure;
 use crate::seen::Seen;
 
-/// The flag of a point that has no value on purpose.
+/// The flag of a point that intentionally has no value.
 const NO_RECORDED_VALUE: u64 = 1;
 
 /// Validates a data point of one kind.
@@ -36,7 +36,7 @@ fn validate_metric(message: &[u8], measure: &mut Measure, max_records: u64) -> O
             (11, Value::Bytes(data)) => (data, validate_summary_point),
             _ => return skip_unknown(number, 12),
         };
-        // One of several: a parser keeps the last.
+        // One of several fields of a oneof: a parser keeps the last one.
         seen.once(0)?;
         validate_data(data, |point| {
             validate_point(point, measure)?;

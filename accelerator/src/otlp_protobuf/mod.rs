@@ -17,7 +17,7 @@ use wire::{Value, each_field, skip_unknown};
 
 /// The number of strings in a row that may be empty: each takes its quotes and separators.
 const EMPTY_TEXTS: usize = 16;
-/// `service.name` has a column of its own in addition to the column of all attributes.
+/// `service.name` has a separate column in addition to the column of all attributes.
 const RESOURCE_COPIES: usize = 2;
 
 /// The largest request that is validated.

@@ -5,8 +5,8 @@ use crate::seen::Seen;
 
 /// Maximum nesting of values. A parser supports a hundred nested messages, three for each level.
 const MAX_LEVELS: u32 = 20;
-/// Most bytes of a row that one byte of a value can become: a re-encoded value is up to twice as long, and JSON writes
-/// a byte with up to seven.
+/// Maximum number of bytes in a row that one byte of a value can become: a re-encoded value is up
+/// to twice as long, and JSON writes a byte with up to seven.
 const VALUE_BYTES: usize = 14;
 
 /// Returns an upper bound of the bytes of a string in a row.
@@ -46,7 +46,7 @@ fn nested_value(message: &[u8], level: u32) -> Option<()> {
     let mut seen = Seen::default();
     each_field(message, |number, value| {
         if number <= 8 {
-            // One of several: a parser keeps the last.
+            // One of several fields of a oneof: a parser keeps the last one.
             seen.once(0)?;
         }
         match (number, value) {

@@ -10,7 +10,7 @@ interface Api {
   context?: { active(): Context }
 }
 
-// `@opentelemetry/api` registers what is in use under this symbol, so that all copies of the package share it.
+// `@opentelemetry/api` registers its implementation under this symbol, so that all copies of the package share it.
 const API = Symbol.for('opentelemetry.js.api.1')
 const SPAN_KEY = Symbol.for('OpenTelemetry Context Key SPAN')
 const NO_TRACE = '0'.repeat(32)

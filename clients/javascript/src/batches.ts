@@ -1,4 +1,4 @@
-// Batches: what one request sends. A batch keeps its ID and its bytes for every attempt.
+// Batches: the content of one request. A batch keeps its ID and its bytes for every attempt.
 
 export interface Batch {
   readonly id: string
@@ -43,7 +43,7 @@ async function gzip(body: Uint8Array): Promise<Uint8Array> {
   return new Uint8Array(await new Response(stream).arrayBuffer())
 }
 
-/** Split a batch that is too large. Nothing of it was stored, so that both halves get IDs of their own. */
+/** Split a batch that is too large. No event of it was stored, so both halves get new IDs. */
 export function splitBatch(batch: Batch, makeId: () => string): [Batch, Batch] {
   const middle = Math.ceil(batch.events.length / 2)
   return [

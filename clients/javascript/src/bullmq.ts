@@ -1,4 +1,4 @@
-// BullMQ: reports the figures of a queue, and what its workers do.
+// BullMQ: reports the figures of a queue, and the states of its workers.
 
 import { createHash } from 'node:crypto'
 import { type MonitorOptions, ReportSender } from './monitor_reports.js'
@@ -8,14 +8,14 @@ import { claimSlot, type Slot } from './worker_slots.js'
 
 export type { MonitorOptions } from './monitor_reports.js'
 
-/** What the adapter uses of a BullMQ `Queue`. */
+/** The members of a BullMQ `Queue` that the adapter uses. */
 export interface QueueLike {
   readonly name: string
   getJobCounts(...types: never[]): Promise<Record<string, number>>
   getJobs(types: never, start?: number, end?: number, asc?: boolean): Promise<(JobLike | undefined)[]>
 }
 
-/** What the adapter uses of a BullMQ `Job`. Times are milliseconds since 1970. */
+/** The members of a BullMQ `Job` that the adapter uses. Times are milliseconds since 1970. */
 export interface JobLike {
   id?: string | undefined
   timestamp: number
@@ -23,7 +23,7 @@ export interface JobLike {
   opts?: { delay?: number | undefined }
 }
 
-/** What the adapter uses of a BullMQ `Worker`. */
+/** The members of a BullMQ `Worker` that the adapter uses. */
 export interface WorkerLike {
   readonly name: string
   on(event: never, listener: (...values: never[]) => void): unknown
@@ -46,7 +46,7 @@ export interface WorkerOptions extends MonitorOptions {
 
 /** Reporting that can be ended. */
 export interface Watch {
-  /** Deliver what waits, for `timeoutMs` at most (default 5,000), and end the reports. */
+  /** Deliver the waiting reports, for at most `timeoutMs` (default 5,000), and end the reporting. */
   close(timeoutMs?: number): Promise<void>
 }
 
@@ -101,7 +101,7 @@ export function watchQueue(queue: QueueLike, options: QueueOptions = {}): Watch 
   }
 }
 
-/** Return the snapshot of these counts. `oldest`: the oldest jobs of each kind that waits. `now`: milliseconds since 1970. */
+/** Return the snapshot of these counts. `oldest`: the oldest waiting jobs of each kind. `now`: milliseconds since 1970. */
 export function snapshotOf(
   counts: Readonly<Record<string, number>>,
   oldest: readonly (JobLike | undefined)[],
@@ -120,7 +120,7 @@ export function snapshotOf(
   }
 }
 
-/** A delayed job waits once its delay is over, a repeated one since its last attempt. */
+/** A delayed job waits from the end of its delay, a repeated job from its last attempt. */
 function waitsSince(job: JobLike): number {
   return Math.max(job.timestamp + (job.opts?.delay ?? 0), job.processedOn ?? 0)
 }
@@ -138,7 +138,7 @@ function nextSequence(): number {
 
 /** Report what a worker does: idle, busy with a job, or stopped when it is closed. */
 export function watchWorker(worker: WorkerLike, options: WorkerOptions = {}): Watch {
-  // Only the newest state counts: one report is in flight, and one waits.
+  // Only the newest state is needed, so at most one report is in flight and one waits.
   const sender = new ReportSender(worker.name, options, 'workers', 1)
   let workerId = options.workerId === undefined ? undefined : toUuid(`worker:${options.workerId}`, options.workerId)
   let slot: Slot | undefined

@@ -1,4 +1,4 @@
-// The client: makes events complete, queues them, and sends them in batches.
+// The client: completes events, queues them, and sends them in batches.
 
 import { activeSpan } from './active_span.js'
 import type { Batch } from './batches.js'
@@ -67,20 +67,20 @@ export class Client {
     if (this.enabled) this.capture(exceptionEvent(error, attributes))
   }
 
-  /** Send what waits now. Return whether the platform has answered for all of it within `timeoutMs`. */
+  /** Send all waiting events. Return whether the platform has accepted or refused all of them within `timeoutMs`. */
   async flush(timeoutMs: number = 10_000): Promise<boolean> {
     return this.enabled ? this.sender.flush(timeoutMs) : true
   }
 
   /**
-   * Send what waits, then end the client: later events are counted as unsent. Return whether all was sent. Another call
-   * waits for the first one, within the time of that one, and returns the same.
+   * Send all waiting events, then end the client: later events are counted as unsent. Return whether all was sent.
+   * Another call waits for the first one, within the time of that one, and returns the same.
    */
   close(timeoutMs: number = 10_000): Promise<boolean> {
     return (this.closing ??= this.end(timeoutMs))
   }
 
-  /** Events since the start, and how many wait. */
+  /** Counts of events since the start, and the number of waiting events. */
   stats(): Counts & { waiting: number } {
     return { ...this.sender.counts, waiting: this.sender.waiting }
   }
@@ -90,7 +90,7 @@ export class Client {
     this.cleanups.push(cleanup)
   }
 
-  /** Return what waits, for a last attempt at the end of the process. */
+  /** Return the waiting events, for a last attempt at the end of the process. */
   unsentBatches(): Batch[] {
     return this.sender.snapshot()
   }
@@ -99,7 +99,7 @@ export class Client {
     clearTimeout(this.timer)
     const isDone = await this.flush(timeoutMs)
     this.sender.end()
-    // Not earlier: if the process ends during the flush, they send what is left.
+    // Not earlier: if the process ends during the flush, these handlers send the remaining events.
     for (const cleanup of this.cleanups.splice(0)) cleanup()
     return isDone
   }
@@ -174,7 +174,7 @@ export class Client {
         originalConsole.warn(`pharos-client: ${problem.message}`)
       }
     } catch {
-      // The application's hook must not break what called the client.
+      // The application's hook must not break the caller of the client.
     }
   }
 

@@ -4,7 +4,7 @@ import { describeStack } from './exceptions.js'
 import { CONSOLE_SEVERITIES, type ConsoleMethod } from './settings.js'
 import type { Severity } from './events.js'
 
-/** The methods as they were before the first client read them, for the client's own warnings. */
+/** The original methods, from before the first client replaced them, for the client's own warnings. */
 export const originalConsole: Pick<Console, ConsoleMethod> = { ...pick() }
 
 function pick(): Pick<Console, ConsoleMethod> {
@@ -22,7 +22,7 @@ export function captureConsole(
     const original = console[method]
     const replacement = (...values: unknown[]): void => {
       original.apply(console, values)
-      // What is called below may print itself.
+      // The functions called below may print too.
       if (isInside) return
       isInside = true
       try {
@@ -43,7 +43,10 @@ export function captureConsole(
   }
 }
 
-/** Return the values as one line of text, as `console` prints them: `%s`, `%d` and their like take the values in order. */
+/**
+ * Return the values as one line of text, as `console` prints them: `%s`, `%d` and similar placeholders use the values
+ * in order.
+ */
 export function formatValues(values: readonly unknown[]): string {
   const [first, ...rest] = values
   if (typeof first !== 'string' || rest.length === 0) return values.map(formatValue).join(' ')

@@ -1,5 +1,5 @@
-// What works without Node.js: in workers of edge networks, in Deno, and in browsers. An ingest key is a secret: never put
-// one into a page.
+// The part that works without Node.js: in workers of edge networks, in Deno, and in browsers. An ingest key is a
+// secret: never put one into a page.
 
 import { Client } from './client.js'
 import { setDefaultClient } from './default_client.js'

@@ -11,14 +11,14 @@ export function defaultClient(): Client | undefined {
   return shared[KEY]
 }
 
-/** Make a client the default one, and close the former one in the background. */
+/** Set the default client, and close the former one in the background. */
 export function setDefaultClient(client: Client): Client {
   void shared[KEY]?.close()
   shared[KEY] = client
   return client
 }
 
-/** Logs of the default client. Before `init`, they go nowhere. */
+/** Logs of the default client. Before `init`, they are dropped. */
 export const log: Logger = {
   debug: (message, attributes) => defaultClient()?.log.debug(message, attributes),
   info: (message, attributes) => defaultClient()?.log.info(message, attributes),
@@ -37,12 +37,12 @@ export function captureException(error: unknown, attributes?: Attributes): void 
   defaultClient()?.captureException(error, attributes)
 }
 
-/** Send what waits in the default client; see `Client.flush`. */
+/** Send the waiting events of the default client; see `Client.flush`. */
 export async function flush(timeoutMs?: number): Promise<boolean> {
   return (await defaultClient()?.flush(timeoutMs)) ?? true
 }
 
-/** Send what waits in the default client, then end it; see `Client.close`. */
+/** Send the waiting events of the default client, then end it; see `Client.close`. */
 export async function close(timeoutMs?: number): Promise<boolean> {
   return (await defaultClient()?.close(timeoutMs)) ?? true
 }

@@ -1,5 +1,5 @@
-// What runs when a signal ends the process. All parts of the package share one handler per signal: each part must know
-// whether the application has a handler of its own.
+// Tasks that run when a signal ends the process. All parts of the package share one handler per signal: each part must
+// know whether the application has its own handler.
 
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
@@ -29,8 +29,8 @@ export function beforeEnd(task: Task): () => void {
 }
 
 function addHandler(): void {
-  // A handler of `process.once` is gone when the next handler of the same signal runs. Handlers of one signal run without
-  // a pause between them, so that what was removed since the last pause may have handled it.
+  // A handler of `process.once` is gone when the next handler of the same signal runs. Handlers of one signal run
+  // without a pause between them, so a handler that was removed since the last pause may have handled the signal.
   const removed = new Set<string | symbol>()
   const noteRemoval = (shared.noteRemoval = (event) => {
     removed.add(event)

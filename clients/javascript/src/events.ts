@@ -1,4 +1,4 @@
-// Events of `POST /v1/ingest`, and how they become JSON of a limited size.
+// Events of `POST /v1/ingest`, and their conversion to JSON of a limited size.
 
 export type EventType = 'request' | 'query' | 'job' | 'exception' | 'log' | 'metric'
 export type Severity = 'debug' | 'info' | 'warning' | 'error' | 'critical'

@@ -6,7 +6,7 @@ const DEEPEST_CAUSE = 5
 const MOST_ERRORS = 5
 const LONGEST_STACK = 48 * 1024
 
-/** Return the event of an exception. Anything can be thrown: what is no `Error` becomes its text. */
+/** Return the event of an exception. Any value can be thrown: a value that is not an `Error` is converted to text. */
 export function exceptionEvent(error: unknown, attributes?: Attributes): TelemetryEvent {
   const event: TelemetryEvent = {
     type: 'exception',
@@ -48,7 +48,7 @@ function errorMessage(error: unknown): string {
   }
 }
 
-/** Errors of another realm, such as those of `vm` and of Jest, are no instances of this realm's `Error`. */
+/** Errors of another realm, such as those of `vm` and of Jest, are not instances of this realm's `Error`. */
 function isErrorLike(error: unknown): error is Error {
   return error instanceof Error || (typeof error === 'object' && error !== null && 'message' in error && 'stack' in error)
 }

@@ -7,7 +7,7 @@ import { isTransient, readRetryAfterMs, retryDelayMs } from './retries.js'
 import { makeUuid } from './uuids.js'
 
 export interface HeartbeatOptions {
-  /** How long a ping may take with all its retries, in milliseconds. Default: 15,000. */
+  /** Time limit of a ping with all its retries, in milliseconds. Default: 15,000. */
   timeoutMs?: number
   /** Called if a ping could not be delivered. Default: `console.warn`, once. */
   onError?: (error: Error) => void
@@ -17,7 +17,7 @@ export interface HeartbeatOptions {
   fetch?: typeof fetch
 }
 
-/** One run of a job. Its pings never throw; they resolve when the ping is delivered or given up. */
+/** One run of a job. Its pings never throw; they resolve when the ping is delivered or dropped. */
 export interface HeartbeatRun {
   /** The UUID that pairs the pings of this run. */
   readonly rid: string
@@ -25,7 +25,7 @@ export interface HeartbeatRun {
   success(output?: string): Promise<void>
   /** An error is kept as its stack. */
   fail(output?: unknown): Promise<void>
-  /** Send a text, which the heartbeat keeps, while the job runs. */
+  /** Send a text while the job runs. The heartbeat stores the text. */
   log(text: string): Promise<void>
   /** Report an exit status, 0 to 255: 0 is a success. */
   exit(status: number, output?: string): Promise<void>
@@ -73,7 +73,7 @@ export function heartbeat(url: string | URL | undefined, options: HeartbeatOptio
 
 function startRun(pinger: Pinger): HeartbeatRun {
   const rid = makeUuid()
-  // The job does not wait for this ping; its result does, so that the pings arrive in order.
+  // The job does not wait for this ping. The ping of the result does, so that the pings arrive in order.
   const started = pinger.ping('start', rid)
   const report = async (action: string, output?: string): Promise<void> => {
     await started
@@ -127,7 +127,7 @@ class Pinger {
       // Unlike the client's timers, this one keeps the process alive: a job often is the whole process.
       await new Promise((resolve) => setTimeout(resolve, delayMs))
     }
-    // The URL holds the key: it is in no message.
+    // The URL contains the key, so no message contains the URL.
     this.report(new Error(`The ping ${action || 'success'} was not delivered: ${reason}. The job is not affected.`))
   }
 
@@ -161,7 +161,10 @@ export function pingUrl(base: URL, action: string, rid: string): URL {
   return target
 }
 
-/** Cut a text at the front: the end of an output says most. The front of a stack is its error, so keep some of it. */
+/**
+ * Cut a text at the front, because the end of an output is the most useful part. The front of a stack is its error, so
+ * keep some of it.
+ */
 function cutBytes(output: string): string {
   const bytes = new TextEncoder().encode(output)
   if (bytes.length <= OUTPUT_BYTES) return output

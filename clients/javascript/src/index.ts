@@ -8,7 +8,10 @@ import type { ClientOptions } from './settings.js'
 export * from './core.js'
 export { requestMiddleware, type RequestOptions } from './requests.js'
 
-/** Start the default client, which `log`, `capture` and `captureException` use. It sends what is left when the process ends. */
+/**
+ * Start the default client, which `log`, `capture` and `captureException` use. It sends the remaining events when the
+ * process ends.
+ */
 export function init(options: ClientOptions = {}): Client {
   const client = setDefaultClient(new Client(options))
   if (client.enabled) {

@@ -29,7 +29,7 @@ export interface QueueMonitor {
 }
 
 /**
- * Return which queue of Pharos the reports of a queue are for; undefined if none is set at all, as in development. Raises
+ * Return the queue of Pharos for the reports of a queue; undefined if none is configured, as in development. Raises
  * `TypeError`, without keys in its message.
  */
 export function readMonitor(name: string, options: MonitorOptions): QueueMonitor | undefined {
@@ -84,7 +84,7 @@ export class ReportSender {
     return this.monitor !== undefined
   }
 
-  /** Where reports go, without the key; empty without a monitor. */
+  /** The address of the reports, without the key; empty without a monitor. */
   get address(): string {
     return this.monitor === undefined ? '' : `${this.monitor.api}/v1/queues/${this.monitor.number}/${this.resource}`
   }
@@ -122,7 +122,10 @@ export class ReportSender {
     }
   }
 
-  /** Return '' once the report is stored, why it never will be, or the milliseconds that the platform asks to wait. */
+  /**
+   * Return '' once the report is stored, the reason if it never will be, or the milliseconds that the platform asks to
+   * wait.
+   */
   private async post(monitor: QueueMonitor, report: Report, failures: number): Promise<string | number> {
     const aborted = new AbortController()
     const abort = (): void => aborted.abort()

@@ -23,7 +23,7 @@ export interface OpenTelemetryOptions {
 
 /** The running SDK. */
 export interface OpenTelemetryHandle {
-  /** Send what waits, and end the SDK. */
+  /** Send all buffered data, and end the SDK. */
   shutdown(): Promise<void>
 }
 
@@ -34,10 +34,11 @@ interface NodeSdk {
 
 /**
  * Start the OpenTelemetry SDK: traces, metrics and logs go to Pharos as OTLP/HTTP JSON. Call it before the application
- * loads the libraries that are to be instrumented. Options win over `OTEL_*` variables, and these over `PHAROS_*` variables.
+ * loads the libraries that are to be instrumented. Options take precedence over `OTEL_*` variables, and these over
+ * `PHAROS_*` variables.
  *
  * Needs `@opentelemetry/api` and `@opentelemetry/sdk-node`; `@opentelemetry/auto-instrumentations-node` is used if it is
- * installed. Throws an `Error` that says what is missing.
+ * installed. Throws an `Error` that names the missing package or setting.
  */
 export function setupOpenTelemetry(options: OpenTelemetryOptions = {}): OpenTelemetryHandle {
   Object.assign(process.env, otlpVariables(options))
@@ -59,7 +60,7 @@ const DEFAULTS = {
   OTEL_TRACES_EXPORTER: 'otlp',
   OTEL_METRICS_EXPORTER: 'otlp',
   OTEL_LOGS_EXPORTER: 'otlp',
-  // The others ask the metadata services of clouds, which takes time elsewhere.
+  // The others query the metadata services of clouds, which takes time elsewhere.
   OTEL_NODE_RESOURCE_DETECTORS: 'env,host,os,process',
 }
 
@@ -85,7 +86,7 @@ export function otlpVariables(options: OpenTelemetryOptions): Record<string, str
   return variables
 }
 
-/** The key is set for each signal, together with its endpoint: it must not reach an endpoint that is not that of Pharos. */
+/** The key is set for each signal, together with its endpoint: it must not be sent to an endpoint of another server. */
 function exporterVariables(options: OpenTelemetryOptions): Record<string, string> {
   const isExplicit = options.url !== undefined || options.ingestKey !== undefined
   if (!isExplicit && readVariable('OTEL_EXPORTER_OTLP_ENDPOINT') !== undefined) return {}
@@ -132,7 +133,7 @@ function instrumentImports(require: NodeJS.Require): void {
   try {
     register?.('@opentelemetry/instrumentation/hook.mjs', pathToFileURL(require.resolve('@opentelemetry/sdk-node')))
   } catch {
-    // An application in CommonJS works without.
+    // An application in CommonJS works without this.
   }
 }
 

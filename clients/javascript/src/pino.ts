@@ -8,7 +8,10 @@ import type { ClientOptions } from './settings.js'
 
 type Line = Record<string, unknown> & { level?: number | string; time?: number | string; msg?: string; err?: { stack?: string } }
 
-/** Return the stream that Pino writes its lines to. The options must be cloneable: `onError` and `fetch` are no options here. */
+/**
+ * Return the stream that Pino writes its lines to. The options must be cloneable: `onError` and `fetch` are not
+ * available here.
+ */
 export default function transport(options: ClientOptions = {}): Writable {
   const client = new Client(options)
   let rest = ''
@@ -27,7 +30,7 @@ export default function transport(options: ClientOptions = {}): Writable {
   })
 }
 
-/** Return the event of a line of Pino. What is no line of Pino is the message. */
+/** Return the event of a line of Pino. Any other line becomes the message. */
 export function readLine(text: string): TelemetryEvent {
   let line: Line
   try {

@@ -1,4 +1,4 @@
-// Sends what is left when the process ends, and reports what ends it.
+// Sends the remaining events when the process ends, and reports the error that ends it.
 
 import { spawnSync } from 'node:child_process'
 import type { Batch } from './batches.js'
@@ -6,8 +6,8 @@ import { joinEvents } from './batches.js'
 import type { Client } from './client.js'
 import { beforeEnd } from './end_signals.js'
 
-// `exit` allows no asynchronous work, so another process sends what is left. It gets the key over its standard input:
-// arguments and environments of processes can be read by others.
+// `exit` allows no asynchronous work, so another process sends the remaining events. It gets the key over its standard
+// input: arguments and environments of processes can be read by others.
 const SEND_LEFT = `
 let text = ''
 process.stdin.on('data', (part) => { text += part }).on('end', async () => {
@@ -19,7 +19,7 @@ process.stdin.on('data', (part) => { text += part }).on('end', async () => {
   process.exit()
 })`
 
-/** Report what is thrown and not caught. The process still ends as Node.js wants it, with the same output and status. */
+/** Report uncaught errors. The process still ends as usual in Node.js, with the same output and status. */
 export function captureUncaught(client: Client): void {
   const report = (error: unknown, origin: string): void => {
     client.captureException(error, { 'exception.escaped': true, 'exception.origin': origin })
@@ -29,7 +29,7 @@ export function captureUncaught(client: Client): void {
   client.onClose(() => process.off('uncaughtExceptionMonitor', report))
 }
 
-/** Send what is left at `beforeExit`, at signals that end the process, and at `exit`. */
+/** Send the remaining events at `beforeExit`, at signals that end the process, and at `exit`. */
 export function flushOnExit(client: Client): void {
   const { exitTimeoutMs } = client.settings
   let hasGivenUp = false
@@ -56,7 +56,7 @@ export function flushOnExit(client: Client): void {
 }
 
 function sendInProcess(client: Client, batches: readonly Batch[]): void {
-  // The program of Electron is no Node.js.
+  // The program of Electron is not Node.js.
   if (process.versions['electron'] !== undefined) return
   const decoder = new TextDecoder()
   const input = JSON.stringify({
@@ -76,6 +76,6 @@ function sendInProcess(client: Client, batches: readonly Batch[]): void {
       windowsHide: true,
     })
   } catch {
-    // The process ends; nobody is left to be told.
+    // The process ends, so a failure cannot be reported.
   }
 }

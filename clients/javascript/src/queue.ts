@@ -29,7 +29,7 @@ export class EventQueue {
     return true
   }
 
-  /** Remove and return the oldest events: at least one if there is one, else at most so many and of so many bytes. */
+  /** Remove and return the oldest events: at least one if there is one, otherwise at most this many events and bytes. */
   take(maxEvents: number, maxBytes: number): Uint8Array[] {
     const taken: Uint8Array[] = []
     let bytes = BATCH_OVERHEAD_BYTES
@@ -41,7 +41,7 @@ export class EventQueue {
       this.size -= next.length
       this.head += 1
     }
-    // Removing from the front of an array costs its length: it is done for many events at once.
+    // Removing from the front of an array takes time proportional to its length, so many events are removed at once.
     if (this.head > 1024 || this.head === this.items.length) {
       this.items = this.items.slice(this.head)
       this.head = 0

@@ -23,7 +23,8 @@ interface ExpressRequest extends IncomingMessage {
 
 /**
  * Return a middleware for `(request, response, next)`: for Express, Connect and `http.createServer`, and within hooks of
- * Fastify and Koa. It sends an event of type `request` when the response has ended. Queries are left out: they may hold secrets.
+ * Fastify and Koa. It sends an event of type `request` when the response has ended. Queries are omitted, because they
+ * may contain secrets.
  */
 export function requestMiddleware(
   options: RequestOptions = {},
@@ -35,7 +36,7 @@ export function requestMiddleware(
       const startedAt = performance.now()
       // At the end, another span may be active.
       const trace = activeSpan() ?? readParent(request.headers['traceparent'])
-      // `close` follows `finish`, and comes alone if the caller has gone.
+      // `close` follows `finish`, or occurs alone if the caller has disconnected.
       response.once('close', () => {
         const event = requestEvent(request, response, options, performance.now() - startedAt)
         client.capture({ ...event, ...trace, timestamp })

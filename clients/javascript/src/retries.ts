@@ -1,11 +1,11 @@
-// When a request is repeated.
+// The repetition of requests.
 
 const FIRST_MS = 500
 const LONGEST_MS = 30_000
 const LONGEST_RETRY_AFTER_MS = 300_000
 
 /**
- * Return how long to wait before the next attempt, in milliseconds: exponential with jitter, and never less than the
+ * Return the wait before the next attempt, in milliseconds: exponential with jitter, and never less than the
  * server's `Retry-After`. `failures` is the number of failed attempts, from 1.
  */
 export function retryDelayMs(

@@ -1,4 +1,4 @@
-// Sends batches one after the other, and repeats a batch until the platform has answered for it.
+// Sends batches one after the other, and repeats a batch until the platform has accepted or refused it.
 
 import { type Batch, encodeBatch, readInvalidPositions, splitBatch, withoutEvents } from './batches.js'
 import type { EventQueue } from './queue.js'
@@ -13,7 +13,7 @@ export interface Counts {
   stored: number
   /** Did not fit into the queue. */
   queueFull: number
-  /** Larger than an event may be, also when shortened. */
+  /** Larger than an event may be, even when shortened. */
   tooLarge: number
   /** Named as invalid by the platform, or unreadable: `beforeSend` has thrown. */
   invalid: number
@@ -36,7 +36,7 @@ const UNAUTHORIZED_ATTEMPTS = 6
 
 export class Sender {
   readonly counts: Counts = { stored: 0, queueFull: 0, tooLarge: 0, invalid: 0, refused: 0, unsent: 0, retries: 0 }
-  /** What is being sent: the first batch is in flight, and the others follow it. */
+  /** The batches to send: the first is in flight, and the others follow it. */
   private work: Batch[] = []
   private running: Promise<void> | undefined
   private readonly ended = new AbortController()
@@ -56,12 +56,12 @@ export class Sender {
     this.send = send ?? ((...request) => fetch(...request))
   }
 
-  /** Events that the platform has not answered for. */
+  /** Events that the platform has neither accepted nor refused. */
   get waiting(): number {
     return this.queue.count + this.work.reduce((sum, batch) => sum + batch.events.length, 0)
   }
 
-  /** Send all that waits. Does nothing while that is in progress. */
+  /** Send all waiting events. Does nothing while that is in progress. */
   start(): void {
     if (this.running !== undefined || this.settings.api === undefined) return
     this.running = this.drain().finally(() => {
@@ -70,7 +70,10 @@ export class Sender {
     })
   }
 
-  /** Wait until what waits now has left the queue. Return false after `timeoutMs`. Keeps the process alive meanwhile. */
+  /**
+   * Wait until the events that wait now have left the queue. Return false after `timeoutMs`. Keeps the process alive
+   * meanwhile.
+   */
   async flush(timeoutMs: number): Promise<boolean> {
     const goal = this.settled + this.waiting
     if (this.waiting === 0) return true
@@ -90,7 +93,7 @@ export class Sender {
     })
   }
 
-  /** Stop sending; what waits counts as unsent. */
+  /** Stop sending; waiting events count as unsent. */
   end(): void {
     this.ended.abort()
     this.counts.unsent += this.waiting
@@ -100,7 +103,7 @@ export class Sender {
     this.tellWatchers()
   }
 
-  /** Return all that waits as batches, without removing it: batches in flight keep their ID and are stored once. */
+  /** Return all waiting events as batches, without removing them. Batches in flight keep their ID and are stored once. */
   snapshot(): Batch[] {
     const batches = [...this.work]
     for (;;) {
@@ -134,7 +137,7 @@ export class Sender {
     }
   }
 
-  /** Send a batch until the platform has answered for it. Return the batches that replace it. */
+  /** Send a batch until the platform has accepted or refused it. Return the batches that replace it. */
   private async deliver(batch: Batch): Promise<Batch[]> {
     for (let failures = 1; ; failures += 1) {
       const answer = await this.post(batch)
@@ -154,7 +157,7 @@ export class Sender {
     }
   }
 
-  /** Return the answer, or why there is none. */
+  /** Return the response, or the reason why there is none. */
   private async post(batch: Batch): Promise<Answer | string> {
     const aborted = new AbortController()
     const abort = (): void => aborted.abort()
@@ -216,7 +219,7 @@ export class Sender {
   private dropInvalid(batch: Batch, answer: Answer): Batch[] {
     const errors = parse(answer.text)?.['errors']
     const positions = readInvalidPositions(errors, batch.events.length)
-    // A 422 that names no event is about the batch.
+    // A 422 that names no event refuses the batch.
     const dropped = positions.size || batch.events.length
     this.counts.invalid += dropped
     this.report({

@@ -1,8 +1,8 @@
-// Options of the client, and the environment variables that stand in for them.
+// Options of the client, and the environment variables that replace them.
 
 import type { Severity, TelemetryEvent } from './events.js'
 
-/** What went wrong while events were sent. The client never throws it. */
+/** A problem with sending events. The client never throws it. */
 export interface Problem {
   /**
    * `settings`: the client cannot start. `invalid`: the platform has named invalid events (422), which were dropped.
@@ -21,7 +21,7 @@ export interface ClientOptions {
   url?: string
   /** An ingest key, `phr_ing_…`. Default: the one in `url`, or `PHAROS_INGEST_KEY`. */
   ingestKey?: string
-  /** Becomes the attribute `deployment.environment.name` of each event. Default: `PHAROS_ENVIRONMENT`. */
+  /** The attribute `deployment.environment.name` of each event. Default: `PHAROS_ENVIRONMENT`. */
   environment?: string
   /** The `service` of each event. Default: `OTEL_SERVICE_NAME`. */
   service?: string
@@ -29,27 +29,30 @@ export interface ClientOptions {
   release?: string
   /** Send the output of `console` as logs: true for all levels, or the methods to read. Default: false. */
   captureConsole?: boolean | ConsoleMethod[]
-  /** Report uncaught exceptions and unhandled rejections. The process ends as it would without. Default: false. */
+  /**
+   * Report uncaught exceptions and unhandled rejections. The process ends as it would without the client. Default:
+   * false.
+   */
   captureUncaught?: boolean
-  /** Send what is left when the process ends: at `beforeExit`, SIGTERM, SIGINT and `exit`. Default: true. */
+  /** Send the remaining events when the process ends: at `beforeExit`, SIGTERM, SIGINT and `exit`. Default: true. */
   flushOnExit?: boolean
-  /** How long the end of the process may wait for the platform, in milliseconds. Default: 2000. */
+  /** Maximum time for which the end of the process waits for the platform, in milliseconds. Default: 2000. */
   exitTimeoutMs?: number
   /** Called for each problem. Default: `console.warn`, once for each kind of problem. */
   onError?: (problem: Problem) => void
   /** Return the event, a changed one, or null to drop the event. Default: all events are sent. */
   beforeSend?: (event: TelemetryEvent) => TelemetryEvent | null
-  /** Events that wait at most; more are dropped and counted. Default: 10,000. */
+  /** Maximum number of waiting events; more are dropped and counted. Default: 10,000. */
   maxQueueEvents?: number
-  /** Bytes of JSON that wait at most. Default: 32 MiB. */
+  /** Maximum bytes of waiting JSON. Default: 32 MiB. */
   maxQueueBytes?: number
   /** Events in a batch, at most 1,000. Default: 500. */
   maxBatchEvents?: number
   /** Bytes of JSON in a batch, at most 4 MiB. Default: 1 MiB. */
   maxBatchBytes?: number
-  /** How long an event may wait before it is sent, in milliseconds. Default: 2000. */
+  /** Maximum time that an event waits before it is sent, in milliseconds. Default: 2000. */
   flushIntervalMs?: number
-  /** How long a request may take, in milliseconds. Default: 30,000. */
+  /** Time limit of a request, in milliseconds. Default: 30,000. */
   requestTimeoutMs?: number
   /** The first delay of retries, in milliseconds. Default: 500. */
   retryFirstMs?: number
@@ -84,7 +87,7 @@ export interface Settings {
   retryFirstMs: number
 }
 
-/** Return the value of an environment variable; undefined where it is empty, absent, or where there is no environment. */
+/** Return the value of an environment variable; undefined if it is empty or absent, or if there is no environment. */
 export function readVariable(name: string): string | undefined {
   const runtime = globalThis as { process?: { env?: Record<string, string | undefined> } }
   try {
@@ -113,7 +116,7 @@ export function readResourceAttributes(): Record<string, string | undefined> {
 
 /**
  * Return the API root of an address with or without `/api`, and the key in it. Raises `TypeError` for what is no HTTP
- * address; the message does not contain the address, which may hold a key.
+ * address; the message does not contain the address, which may contain a key.
  */
 export function splitUrl(address: string): { api: string; key: string } {
   let url: URL
@@ -145,7 +148,7 @@ export function chooseKey(ingestKey: string | undefined, found: { api?: string; 
   return readVariable('PHAROS_INGEST_KEY')
 }
 
-/** Return the settings, and what is wrong with them. Settings that are wrong disable the client. */
+/** Return the settings, and their faults. Faults disable the client. */
 export function readSettings(options: ClientOptions): { settings: Settings; problem?: Problem } {
   const url = options.url ?? readVariable('PHAROS_URL')
   let found: { api?: string; key?: string; fault?: string } = {}

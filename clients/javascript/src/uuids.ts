@@ -1,6 +1,6 @@
-// UUIDs where there is no global `crypto`: in Node.js 18.
+// UUIDs without a global `crypto`, as in Node.js 18.
 
-/** Return a random UUID (version 4). It identifies; it is no secret. */
+/** Return a random UUID (version 4). It is an identifier, not a secret. */
 export function makeUuid(): string {
   const source = (globalThis as { crypto?: Crypto }).crypto
   if (source?.randomUUID !== undefined) return source.randomUUID()

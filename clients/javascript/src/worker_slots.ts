@@ -19,10 +19,10 @@ export interface Slot {
 }
 
 /**
- * Claim the lowest number of this name that no other worker on this machine holds. Return undefined where that cannot be
+ * Claim the lowest number of this name that no other worker on this machine holds. Return undefined if that cannot be
  * known: outside of Linux, and with a Node.js that has no abstract sockets (before 20).
  *
- * A number is an abstract socket that nobody connects to: the system closes it when the process ends, however it ends.
+ * A number is an abstract socket without connections. The system closes it when the process ends for any reason.
  */
 export async function claimSlot(name: string): Promise<Slot | undefined> {
   if (process.platform !== 'linux') return undefined

@@ -1,4 +1,4 @@
-// The client against a `fetch` of the test: what is sent, in which order, and when it is repeated.
+// The client with a `fetch` of the test: its requests, their order, and their repetition.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { gunzipSync } from 'node:zlib'
@@ -216,7 +216,7 @@ test('a second close waits for the first one and answers the same', async () => 
     const second = client.close()
     void second.then(() => (isDone = true))
     while (reply === undefined) await new Promise((resolve) => setImmediate(resolve))
-    // What sends the rest at the end of the process stays until all is sent.
+    // The handlers for the end of the process stay until all events are sent.
     if (answer !== undefined) {
       assert.deepEqual([isDone, cleanups], [false, 0])
       reply()

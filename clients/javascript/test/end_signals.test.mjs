@@ -1,4 +1,4 @@
-// What a signal does to a process, with and without handlers of the application. Each case is a process of its own.
+// The effect of a signal on a process, with and without handlers of the application. Each case is a separate process.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -153,7 +153,7 @@ test('a snapshot counts what waits, and since when', () => {
     [[], 0],
     [[undefined], 0],
     [[{ timestamp: now - 9999 }], 9],
-    // A delay is no wait, and neither is the time before the last attempt.
+    // A delay does not count as waiting, and neither does the time before the last attempt.
     [[{ timestamp: now - 9999, opts: { delay: 5000 } }], 4],
     [[{ timestamp: now - 9999, processedOn: now - 1500 }], 1],
     [[{ timestamp: now + 5000 }, { timestamp: now - 3000 }], 3],
@@ -234,7 +234,7 @@ test('variables of OpenTelemetry', () => {
   assert.equal(found.OTEL_EXPORTER_OTLP_LOGS_ENDPOINT, 'https://p.example/api/v1/otlp/v1/logs')
   assert.equal(found.OTEL_EXPORTER_OTLP_LOGS_HEADERS, 'Authorization=Bearer%20phr_ing_x')
   assert.equal(found.OTEL_RESOURCE_ATTRIBUTES, 'deployment.environment.name=a%2Cb')
-  // What a deployed application gets stays, except for what it sets itself.
+  // Variables of a deployed application stay, except those that the application sets itself.
   const deployed = {
     ...pharos,
     OTEL_EXPORTER_OTLP_ENDPOINT: 'https://p.example/api/v1/otlp',

@@ -33,18 +33,18 @@ LATEST = (datetime(2027, 1, 1, tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
 
 
 def to_ms(moment: datetime) -> int:
-    """Whole milliseconds since 1970, UTC."""
+    """Return whole milliseconds since 1970, UTC."""
     return (moment - EPOCH) // timedelta(milliseconds=1)
 
 
 def from_ms(ms: int) -> datetime:
-    """The aware UTC time of milliseconds since 1970."""
+    """Return the aware UTC time of milliseconds since 1970."""
     return EPOCH + timedelta(milliseconds=ms)
 
 
 @cache
 def clock_changes(zone: str, start: int, end: int) -> tuple[int, ...]:
-    """The milliseconds from `start` to `end` at which the zone's offset changes."""
+    """Return the times from `start` to `end`, in milliseconds, at which the zone's offset changes."""
     changes = []
     for before in range(start, end, DAY):
         low, high = before, before + DAY
@@ -59,7 +59,8 @@ def clock_changes(zone: str, start: int, end: int) -> tuple[int, ...]:
 
 
 def period_edges(zone: str, now_ms: int, days: int) -> list[int]:
-    """Of a report on `days`: the first days of both periods and the earlier one's last, each with its cut."""
+    """Return the edges of a report on `days`: the first days of both periods and the last day of the earlier one, each
+    with its cut."""
     today = local_date(now_ms, zone)
     elapsed = now_ms - day_start(today, zone)
     found = []
@@ -70,7 +71,7 @@ def period_edges(zone: str, now_ms: int, days: int) -> list[int]:
 
 
 def edges(zone: str, now_ms: int) -> list[int]:
-    """Milliseconds at and before now around which a report of this moment is most likely to be wrong."""
+    """Return the times up to now, in milliseconds, around which a report of this moment is most likely to be wrong."""
     found = [moment for days in DAYS for moment in period_edges(zone, now_ms, days)]
     utc_midnights = [moment - moment % DAY for moment in found]
     changes = clock_changes(zone, now_ms - 730 * DAY, now_ms)
@@ -78,7 +79,7 @@ def edges(zone: str, now_ms: int) -> list[int]:
 
 
 def moments(rng: random.Random, zone: str) -> datetime:
-    """An aware UTC time of whole milliseconds from 2023 to 2026 to ask for a report at."""
+    """Return the time of a report: an aware UTC time of whole milliseconds from 2023 to 2026."""
     changes = clock_changes(zone, EARLIEST, LATEST - 2 * DAY)
     kind = rng.random()
     if kind < 0.45 and changes:
@@ -95,5 +96,5 @@ def moments(rng: random.Random, zone: str) -> datetime:
 
 
 def within(rng: random.Random, day: date, zone: str) -> datetime:
-    """A random time of the zone's calendar day."""
+    """Return a random time of the zone's calendar day."""
     return from_ms(rng.randrange(day_start(day, zone), day_start(day + timedelta(days=1), zone)))

@@ -63,7 +63,7 @@ def test_a_late_event_between_two_visits_joins_the_newer_and_merges_nothing() ->
     assert [len(visit.events) for visit in visits] == [1, 2]
 
 
-def test_a_visit_goes_on_over_midnight_within_the_first_half_hour() -> None:
+def test_visit_continues_over_midnight_within_the_first_half_hour() -> None:
     assert counts([view(MIDNIGHT - MINUTE), view(MIDNIGHT + 29 * MINUTE), view(MIDNIGHT + 40 * MINUTE)]) == [
         3
     ]
@@ -80,7 +80,7 @@ def test_a_late_event_finds_no_bridge_once_the_salt_before_is_deleted() -> None:
     assert counts([sent[0], view(MIDNIGHT + MINUTE, received=MIDNIGHT + DAY - 1)]) == [2]
 
 
-def test_a_session_goes_on_whatever_the_pauses_up_to_a_day() -> None:
+def test_session_continues_over_pauses_up_to_a_day() -> None:
     assert counts([view(MIDNIGHT + HOUR, session="s"), view(NOON, session="s", who="2"), view(NOON)]) == [
         2,
         1,

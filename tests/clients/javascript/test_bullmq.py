@@ -1,4 +1,4 @@
-"""BullMQ on a real Redis: the figures of a queue, and workers that work, stop and are killed."""
+"""BullMQ on a real Redis: the figures of a queue, and workers that run, stop and are killed."""
 
 import json
 import signal
@@ -153,7 +153,7 @@ def test_a_worker_is_busy_and_idle_and_stops(app: Path, figures: Figures) -> Non
 
 
 def test_a_worker_ends_jobs_that_neither_complete_nor_fail(app: Path, figures: Figures) -> None:
-    """BullMQ emits no event of the worker when it has lost the lock of a job, or when the job is put off."""
+    """BullMQ emits no worker event when the worker has lost the lock of a job, or when the job is delayed."""
     source = """
         import { EventEmitter, once } from 'node:events'
         import { DelayedError } from 'bullmq'

@@ -1,4 +1,4 @@
-"""Requests of Express, Fastify and Koa, with the lines that the guide has for them."""
+"""Requests of Express, Fastify and Koa, with the lines of the guide."""
 
 import re
 from pathlib import Path
@@ -78,7 +78,7 @@ def test_requests_of_a_framework(framework: str, platform: PlatformProcess, app:
     rows = platform.query(
         f"SELECT name, route, url, status_code FROM pharos.telemetry_events WHERE service = '{service}' ORDER BY url"
     )
-    # Only Express says which route answered.
+    # Only Express reports the matched route.
     fails, order = ("/shop/fails", "/shop/orders/:id") if framework.startswith("Express") else ("", "")
     assert rows == [
         {"name": f"GET {fails}".strip(), "route": fails, "url": "/shop/fails", "status_code": 500},

@@ -1,4 +1,4 @@
-"""Everything in the guides of JavaScript and OpenTelemetry runs as written, and what it sends is found again."""
+"""The guides of JavaScript and OpenTelemetry run as written, and Pharos stores the telemetry that they send."""
 
 import shutil
 import subprocess
@@ -133,7 +133,7 @@ def test_the_guide_of_bullmq(
         "read -r QUEUE QUEUE_KEY < <(python -c "
         '\'import json, sys; made = json.loads(sys.argv[1]); print(made["id"], made["key"]["key"])\' "$created")\n',
     )
-    # Ends once both have reported.
+    # The program ends once both have reported.
     script = script.replace(
         _WORKER,
         f"{_WORKER.strip()} & worker=$!\n"
@@ -170,7 +170,7 @@ def test_the_unmodified_sdk_for_javascript(
         app, script.replace("js-shop", "esm-shop").replace("shop.js\n", f"{loader} shop.mjs\n"), variables
     )
     of_module = telemetry(platform, "esm-shop")
-    # How often the runtime collects garbage, and thus which of its metrics there are, differs.
+    # The number of garbage collections differs, and so do the metrics of the runtime.
     assert (of_module["traces"], of_module["logs"]) == (found["traces"], found["logs"])
     printed = run_guide(client, app, "opentelemetry.md", "Find it again", variables)
     assert "js-shop" in printed and "http.server.request.duration" in printed
@@ -188,7 +188,7 @@ def test_the_unmodified_sdk_for_go(
         _prepare(["go", "mod", "download"], app)
     files, script = read_guide("opentelemetry.md", "Go")
     client.write_app(app, files)
-    # The modules of `go.sum`, not the newest ones of today.
+    # Use the modules of `go.sum`, not the newest versions.
     assert _GO_MODULES in script
     run_script(app, script.replace(_GO_MODULES, ""), guide_variables(protobuf_platform, app))
     found = telemetry(protobuf_platform, "go-shop")
@@ -219,7 +219,7 @@ def test_the_unmodified_agent_for_java(
     assert "http.client.request.duration" in found["metrics"]
 
 
-def test_an_exporter_of_protobuf_is_told_the_setting(
+def test_refused_protobuf_exporter_logs_the_setting(
     platform: PlatformProcess, client: JavascriptClient, app: Path
 ) -> None:
     """The SDK for JavaScript speaks protobuf too; without the setting, it logs why Pharos refuses it."""

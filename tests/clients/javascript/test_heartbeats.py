@@ -55,7 +55,7 @@ def test_runs_are_reported_with_their_duration_and_output(platform: PlatformProc
 
 
 def test_pings_that_fail_never_break_a_job(app: Path) -> None:
-    """Nothing listens, the URL is no URL, or there is none: the job runs and returns its result."""
+    """If nothing listens, or the URL is invalid or missing, the job still runs and returns its result."""
     (app / "job.mjs").write_text("""
         import { heartbeat } from 'pharos-client'
         const results = []

@@ -1,4 +1,4 @@
-"""Events of the JavaScript client are stored once, whatever happens on the way."""
+"""Events of the JavaScript client are stored exactly once, despite faults on the way."""
 
 import json
 import signal
@@ -46,7 +46,7 @@ def run(app: Path, source: str, platform: PlatformProcess, *, status: int = 0, *
 
 
 def stored(platform: PlatformProcess, service: str) -> list[dict[str, Any]]:
-    """Return the stored events of a service, in the order in which they were made."""
+    """Return the stored events of a service, in the order of their creation."""
     platform.wait_until_consumed()
     rows = platform.query(
         "SELECT type, severity, name, title, details, attributes, route, url, status_code, trace_id, parent_span_id "
@@ -136,7 +136,7 @@ def test_refusals_cost_only_the_events_that_are_refused(small_platform: Platform
     assert sorted(titles) == sorted(f"event {n}" for n in range(300))
 
 
-def test_a_wrong_key_is_told_and_breaks_nothing(platform: PlatformProcess, app: Path) -> None:
+def test_wrong_key_is_reported_and_breaks_nothing(platform: PlatformProcess, app: Path) -> None:
     source = """
         import { init, log, close } from 'pharos-client'
         const problems = []
@@ -155,7 +155,7 @@ def test_a_wrong_key_is_told_and_breaks_nothing(platform: PlatformProcess, app: 
     )
 
 
-def test_an_outage_loses_and_doubles_nothing(client: JavascriptClient, tmp_path: Path, app: Path) -> None:
+def test_outage_loses_and_repeats_no_event(client: JavascriptClient, tmp_path: Path, app: Path) -> None:
     """The platform is killed while events arrive, stays away, and comes back."""
     (app / "app.mjs").write_text("""
         import readline from 'node:readline'
@@ -237,7 +237,7 @@ def test_an_outage_loses_and_doubles_nothing(client: JavascriptClient, tmp_path:
 def test_the_end_of_a_process_loses_nothing(
     name: str, source: str, status: int, expected: list[str], platform: PlatformProcess, app: Path
 ) -> None:
-    """The process ends as it would without the client: by itself, with its status, or by the signal."""
+    """The process ends as it would without the client: normally, with its status, or by the signal."""
     head = f"""
         import {{ close, init, log }} from 'pharos-client'
         init({{ service: 'js-{name}', captureUncaught: true }})
@@ -252,7 +252,7 @@ def test_the_end_of_a_process_loses_nothing(
 def test_a_signal_flushes_the_client_and_the_sdk_and_ends_the_process(
     platform: PlatformProcess, app: Path
 ) -> None:
-    """Both wait for the signal; neither takes the other for a handler of the application."""
+    """Both handle the signal, and neither mistakes the other for a handler of the application."""
     (app / "app.mjs").write_text("""
         import { setupOpenTelemetry } from 'pharos-client/opentelemetry'
         import { init, log } from 'pharos-client'

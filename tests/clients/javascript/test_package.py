@@ -61,7 +61,7 @@ def test_types_in_an_application(client: JavascriptClient, app: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_the_package_holds_what_it_exports_and_no_dependency(client: JavascriptClient) -> None:
+def test_package_has_its_exports_and_no_dependency(client: JavascriptClient) -> None:
     command = ["npm", "pack", "--dry-run", "--json", "--ignore-scripts"]
     done = subprocess.run(command, cwd=client.build, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -83,7 +83,7 @@ def test_the_package_holds_what_it_exports_and_no_dependency(client: JavascriptC
 
 
 def test_the_core_needs_no_node(client: JavascriptClient) -> None:
-    """`core.js` and what it imports are what browsers, Deno and workers load."""
+    """Browsers, Deno and workers load `core.js` and its imports."""
     seen, left = set(), ["core.js"]
     while left:
         name = left.pop()

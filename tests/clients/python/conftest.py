@@ -1,4 +1,4 @@
-"""A running platform that the tests of this folder share; each uses a service or monitor of its own."""
+"""A running platform that the tests of this folder share. Each test uses a separate service or monitor."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from tests.support.waits import wait_until
 
 @dataclass
 class RunningPlatform:
-    """A platform, with what tests of the client library ask it."""
+    """A platform, with the requests that tests of the client library need."""
 
     process: PlatformProcess
 
@@ -49,7 +49,7 @@ class RunningPlatform:
         return response.json["data"]
 
     def run_json(self, *command: str) -> Any:
-        """Return what a command prints with `--json`."""
+        """Return the document that a command prints with `--json`."""
         done = self.process.run(*command, "--json")
         assert (done.returncode, done.stderr) == (0, "")
         return json.loads(done.stdout)

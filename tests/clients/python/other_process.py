@@ -1,4 +1,4 @@
-"""What a process of multiprocessing does, in a module that a new interpreter imports quickly."""
+"""The function of a multiprocessing process, in a module that a new interpreter imports quickly."""
 
 import pharos_client
 

@@ -1,4 +1,4 @@
-"""An HTTP server that responds as a test says, and records what it received."""
+"""An HTTP server that records requests, and returns the responses that a test sets."""
 
 import gzip
 import json
@@ -30,7 +30,7 @@ class Received:
 
 @dataclass
 class Reply:
-    """What the server responds; `wait`: not before this event is set."""
+    """A response of the server, which is sent once the event `wait` is set."""
 
     status: int = 202
     body: bytes = b"{}"

@@ -43,7 +43,7 @@ def test_runs_arrive_with_their_result_and_traceback(platform: RunningPlatform) 
     with pytest.raises(SystemExit), watch as run:
         run.output = "copied 3 files"
         raise SystemExit(3)
-    # Two runs of one heartbeat at the same time are kept apart.
+    # Two concurrent runs of one heartbeat are separate.
     with watch as outer, heartbeat(key, base_url=platform.url) as inner:
         outer.output, inner.output = "outer", "inner"
 

@@ -1,4 +1,4 @@
-"""What the client library sends to a real platform arrives once, and whole."""
+"""Events of the client library arrive once and complete at a real platform."""
 
 import contextlib
 import json
@@ -30,7 +30,7 @@ def client_for(platform: RunningPlatform, service: str) -> Client:
 
 
 def run_program(platform: RunningPlatform, service: str, program: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in an interpreter of its own, with the settings of a deployed application."""
+    """Run a program in a new interpreter, with the settings of a deployed application."""
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
         capture_output=True,
@@ -122,7 +122,7 @@ def test_logging_arrives_with_attributes_and_exceptions(platform: RunningPlatfor
         except KeyError:
             logger.exception("order failed")
         logger.info("too many arguments", 1, 2)
-        # Records of the library itself never come back to it.
+        # The handler ignores records of the library itself.
         handler.handle(logging.LogRecord("pharos_client", 40, "", 0, "recursion", (), None))
     finally:
         logger.removeHandler(handler)
@@ -141,7 +141,7 @@ def test_logging_arrives_with_attributes_and_exceptions(platform: RunningPlatfor
     assert any("KeyError" in json.dumps(issue) for issue in issues)
 
 
-def test_a_program_flushes_at_its_end_and_reports_what_nothing_catches(platform: RunningPlatform) -> None:
+def test_program_flushes_at_its_end_and_reports_uncaught_exceptions(platform: RunningPlatform) -> None:
     done = run_program(
         platform,
         "program",
@@ -195,7 +195,7 @@ def test_processes_of_multiprocessing_send_their_events(platform: RunningPlatfor
     assert sorted(row["title"] for row in stored) == ["fork", "parent", "spawn"]
 
 
-def test_an_outage_loses_and_doubles_nothing(platform: RunningPlatform) -> None:
+def test_outage_loses_and_repeats_no_event(platform: RunningPlatform) -> None:
     client = client_for(platform, "outage")
     client.log("before")
     assert client.flush(30)

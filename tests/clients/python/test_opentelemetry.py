@@ -1,4 +1,4 @@
-"""OpenTelemetry for Python reaches a platform that accepts JSON only: with one call, and with its own variables."""
+"""OpenTelemetry for Python sends to a platform that accepts only JSON: after one call, or with its own variables."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ import pharos_client.opentelemetry
 pharos_client.opentelemetry.setup(service_name="one-call")
 {_WORK}
 """
-# What `opentelemetry-instrument` does before it runs the program.
+# Do what `opentelemetry-instrument` does before it runs the program.
 _UNMODIFIED = f"""
 from opentelemetry.sdk._configuration import _OTelSDKConfigurator
 _OTelSDKConfigurator().configure(auto_instrumentation_version="0")
@@ -57,7 +57,7 @@ def test_all_signals_arrive(platform: RunningPlatform, service: str) -> None:
             OTEL_SERVICE_NAME="unmodified",
             OTEL_EXPORTER_OTLP_ENDPOINT=f"{platform.url}/api/v1/otlp",
             OTEL_EXPORTER_OTLP_HEADERS=f"Authorization=Bearer%20{platform.key}",
-            # A deployed application has this too; Python's SDK does not know it, and must not need it.
+            # A deployed application has this variable too. Python's SDK does not support it, and must work without it.
             OTEL_EXPORTER_OTLP_PROTOCOL="http/json",
             OTEL_TRACES_EXPORTER="otlp_json_http",
             OTEL_METRICS_EXPORTER="otlp_json_http",

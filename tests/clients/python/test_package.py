@@ -1,4 +1,4 @@
-"""The package as it is published."""
+"""The package in its published form."""
 
 import ast
 import sys
@@ -8,7 +8,7 @@ import pytest
 
 _CLIENTS = Path(__file__).parents[3] / "clients"
 _PACKAGE = _CLIENTS / "python" / "src" / "pharos_client"
-# Each is imported by one module only, which applications import if they use that library.
+# Only one module imports each library. Applications import that module if they use the library.
 _OPTIONAL = {
     "celery.py": "celery",
     "rq.py": "rq",

@@ -23,7 +23,7 @@ Respond = Callable[[int, Received], Reply]
 
 @pytest.fixture(autouse=True)
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short pauses, and no memory of warnings of other tests."""
+    """Use short pauses, and forget the warnings of other tests."""
     monkeypatch.setattr(sender, "_FIRST_PAUSE", 0.01)
     monkeypatch.setattr(sender, "_LONGEST_PAUSE", 0.05)
     monkeypatch.setattr(diagnostics, "_last", {})
@@ -44,7 +44,7 @@ def accept(_number: int, _request: Received) -> Reply:
     return Reply()
 
 
-def test_a_batch_goes_out_by_time_by_count_and_by_size() -> None:
+def test_batch_is_sent_by_time_by_count_and_by_size() -> None:
     with client_of(accept, batch_seconds=3600, batch_events=3, batch_bytes=10_000) as (client, server):
         for number in range(7):
             client.log(f"n{number}")
@@ -132,7 +132,7 @@ def test_refused_events_are_left_out_and_reported(caplog: pytest.LogCaptureFixtu
         assert client.flush(20)
         titles = [request.titles for request in server.accepted()]
         assert titles[0] == ["good 1", "good 2"]
-        # The platform learns what is missing.
+        # The platform is informed of the missing events.
         client.flush(20)
         assert [t for request in server.accepted()[1:] for t in request.titles] == [
             "pharos-client dropped 2 events of this process"
@@ -163,7 +163,7 @@ def test_no_redirect_is_followed(status: int) -> None:
         assert (len(server.requests), other.requests) == (1, [])
 
 
-def test_a_full_buffer_drops_the_newest_events_and_says_so_later() -> None:
+def test_full_buffer_drops_the_newest_events_and_reports_this_later() -> None:
     released = threading.Event()
 
     def respond(number: int, _request: Received) -> Reply:
@@ -194,7 +194,7 @@ def test_a_server_that_does_not_respond_never_blocks_the_application() -> None:
         client.log("first")
         while not server.requests:
             time.sleep(0.01)
-        # While a request is stuck, recording is only a matter of memory; flush and close end at their limit.
+        # While a request hangs, recording only fills memory. Flush and close end at their time limit.
         for number in range(500):
             client.log(f"n{number}")
         assert len(server.requests) == 1

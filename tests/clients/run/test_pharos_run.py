@@ -1,4 +1,5 @@
-"""The single-file `pharos_run.py` with real commands, and a real server that accepts pings, fails, or is away."""
+"""The single-file `pharos_run.py` with real commands, and a real server that accepts pings, fails, or is
+unavailable."""
 
 import ast
 import contextlib
@@ -117,7 +118,7 @@ def run(*command: str, url: str | None, options: tuple[str, ...] = (), **seconds
     )
 
 
-def test_it_needs_python_3_8_and_nothing_else() -> None:
+def test_script_needs_only_python_3_8() -> None:
     tree = ast.parse(SCRIPT.read_text(), feature_version=(3, 8))
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     names = {
@@ -150,7 +151,7 @@ def test_a_failed_command_is_reported_with_its_status(
 
 
 def test_the_url_is_an_option_or_a_variable(recorder: Recorder) -> None:
-    """Its own parameters stay, such as `?create=1`; and the command does not see the variable."""
+    """The URL keeps its parameters, such as `?create=1`. The command does not get the variable."""
     show = "import os, sys; print(sys.argv[1:], os.environ.get('PHAROS_PING_URL'))"
     command = (sys.executable, "-c", show, "--ping-url", "$HOME; ls", "--")
     done = run(*command, url=f"{recorder.url}/nightly?create=1#x")
@@ -161,7 +162,7 @@ def test_the_url_is_an_option_or_a_variable(recorder: Recorder) -> None:
 
 
 def test_the_end_of_a_long_output_is_sent_and_all_of_it_streams(recorder: Recorder) -> None:
-    """Both streams in their order if they are one file; cut between two characters."""
+    """Both streams keep their order if they are one file. The output is cut between two characters."""
     script = "for n in $(seq 6000); do echo é$n; echo ü$n >&2; done"
     with subprocess.Popen(
         program("--ping-url", recorder.url, "--", "sh", "-c", script),
@@ -178,7 +179,7 @@ def test_the_end_of_a_long_output_is_sent_and_all_of_it_streams(recorder: Record
 
 
 def test_output_streams_while_the_command_runs(recorder: Recorder) -> None:
-    """And signals reach the command, which ends as it wants."""
+    """Signals are forwarded to the command, which ends as it decides."""
     script = "trap 'echo cleaning; exit 5' TERM; echo ready; while :; do sleep 0.05; done"
     process = subprocess.Popen(
         program("--ping-url", recorder.url, "--", "sh", "-c", script),
@@ -195,7 +196,7 @@ def test_output_streams_while_the_command_runs(recorder: Recorder) -> None:
 
 
 def test_a_process_that_the_command_leaves_behind_can_still_write(recorder: Recorder, tmp_path: Path) -> None:
-    """The end is reported at once, and what it writes later arrives."""
+    """The end of the command is reported immediately, and later output still arrives."""
     go, out = tmp_path / "go", tmp_path / "out"
     behind = f"(while ! test -e {go}; do sleep 0.05; done; echo late; echo $? >> {out}.status) &"
     with open(out, "wb") as file:
@@ -286,7 +287,7 @@ def test_transient_errors_are_retried_and_permanent_ones_are_not(recorder: Recor
     assert recorder.endings() == ["/start", "/0", "/0", "/0"]
     assert len({str(call.query) for call in recorder.calls}) == 1
     assert [
-        line for line in done.stderr.splitlines() if "the answer was 404" in line
+        line for line in done.stderr.splitlines() if "the response was 404" in line
     ] == done.stderr.splitlines()
 
 
@@ -306,7 +307,7 @@ def test_an_unusable_url_is_reported(url: str | None, output: str) -> None:
 
 
 def test_a_key_is_never_shown(recorder: Recorder) -> None:
-    """Not even one that HTTP cannot send."""
+    """This includes keys that HTTP cannot send."""
     for url in (
         f"{recorder.url} x",
         f"{recorder.url}é",
@@ -321,11 +322,11 @@ def test_a_redirect_is_not_followed(recorder: Recorder) -> None:
         recorder.statuses, recorder.location = [302, 307], elsewhere.url
         done = run("true", url=recorder.url)
         assert elsewhere.calls == []
-    assert ["the answer was 302" in done.stderr, "the answer was 307" in done.stderr] == [True, True]
+    assert ["the response was 302" in done.stderr, "the response was 307" in done.stderr] == [True, True]
 
 
 def test_closed_and_ignored_streams_and_signals(recorder: Recorder) -> None:
-    """As under nohup, and where standard error is closed: no line of this program mixes with the job's output."""
+    """Streams are as under nohup, or standard error is closed. No line of the program mixes with the job's output."""
     script = "import signal; print(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)"
     shell = 'trap "" HUP; exec "$@" 2>&-'
     command = [

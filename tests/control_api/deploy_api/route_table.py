@@ -102,7 +102,7 @@ OPEN = {
     ("POST", "/git-app/webhook"),
     ("POST", "/github-app/webhook"),
 }
-"""Routes without authentication: their response is the same for everybody, or their body is signed."""
+"""Routes without authentication: they respond the same to all callers, or their body is signed."""
 
 
 def identities(parameter: str, tenant: Tenant, project: str = "shop") -> list[str | int]:

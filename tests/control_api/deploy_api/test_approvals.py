@@ -158,7 +158,7 @@ async def test_requester_cannot_decide_own_deployment(platform: Platform) -> Non
         with pytest.raises(SecondPersonRequired, match="another person"):
             await decide(platform, number, who="maintainer")
     assert await platform.contents() == before
-    # To call it off is not to decide.
+    # Cancelling is not a decision, so the requester may cancel.
     await _cancel(platform, number)
     assert (await _read(platform, number)).status == "canceled"
 
@@ -207,7 +207,7 @@ async def test_decided_deployment_is_not_decided_again(platform: Platform) -> No
         number = await _waiting(platform, revision=COMMIT)
         await DECISIONS[first](platform, number)
         if (first, second) == ("approve", "cancel"):
-            # What is queued may be called off.
+            # A queued deployment can still be cancelled.
             await _cancel(platform, number)
             assert (await _read(platform, number)).status == "canceled"
             continue
@@ -250,7 +250,7 @@ async def test_rejection_ends_the_deployment_with_a_reason(platform: Platform) -
 
 
 @pytest.mark.both_databases
-async def test_one_of_many_concurrent_decisions_wins(platform: Platform) -> None:
+async def test_one_of_many_concurrent_decisions_succeeds(platform: Platform) -> None:
     number = await _waiting(platform, revision=COMMIT)
     outcomes = await asyncio.gather(
         *(decide(platform, number) for decide in (_approve, _reject) for _ in range(5)),

@@ -1,4 +1,4 @@
-"""The audit log has an entry for every write: who, with which token, from which address, in which request."""
+"""The audit log has an entry for every write, with person, token, address and request ID."""
 
 import itertools
 import json

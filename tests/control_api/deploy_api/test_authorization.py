@@ -94,7 +94,7 @@ async def locked(shared: Platform) -> AsyncIterator[Locked]:
             digest = digest_credential(keys[name])
             await session.execute(update(IngestKey).where(IngestKey.digest == digest).values(**values))
         gone = await create_person(session, acme.account, "Gone", "gone@example.com", "owner", now)
-        tokens["of somebody who has left"] = await add_token(session, acme, gone, ALL_SCOPES)
+        tokens["of a former member"] = await add_token(session, acme, gone, ALL_SCOPES)
         await session.execute(delete(Membership).where(Membership.person_id == gone.id))
     yield Locked(shared, tokens, keys)
 
@@ -137,7 +137,7 @@ async def test_invalid_credential_is_401(locked: Locked, row: Row) -> None:
         answer = await platform.call(row.method, path, body, headers={"Authorization": header})
         assert answer.problem == (401, "invalid-credential"), name
         assert answer.headers["WWW-Authenticate"] == "Bearer", name
-        # Before all else: nobody learns what there is.
+        # The credential is checked first, so that a caller cannot find out which objects exist.
         answer = await platform.call(row.method, row.at("nothing"), b"{", headers={"Authorization": header})
         assert answer.status == 401, name
     assert await platform.contents() == before
@@ -167,8 +167,8 @@ async def test_missing_scope_is_403_with_its_name(shared: Platform, row: Row) ->
 
 
 def _rows_with_parameters() -> list[Any]:
-    """Each row with each of its path parameters. One row per parameter, a GET if there is one, runs on Postgres too:
-    Postgres refuses a NUL and numbers that the column cannot hold, SQLite accepts both."""
+    """Return each row with each of its path parameters. One row per parameter, a GET if there is one, runs on Postgres
+    too: Postgres refuses a NUL and numbers that the column cannot hold, SQLite accepts both."""
     pairs = [(row, parameter) for row in ROWS for parameter in row.parameters if parameter != "action"]
     chosen: dict[str, Row] = {}
     for row, parameter in sorted(pairs, key=lambda pair: pair[0].method != "GET"):
@@ -194,7 +194,7 @@ async def test_objects_of_other_accounts_are_indistinguishable_404s(
             assert answer.problem == (404, "not-found"), identity
             bodies[answer.body] = identity
     assert len(bodies) == 1, bodies
-    # And the other way round: what is acme's is nothing to the other account.
+    # The reverse holds too: the other account cannot see acme's objects.
     for identity in identities(parameter, shared.acme):
         path = address(row, shared.other, **{parameter: identity})
         answer = await shared.call(row.method, path, body, token=credential(row, shared.other))
@@ -222,7 +222,7 @@ async def test_objects_of_another_project_are_404(shared: Platform, row: Row) ->
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if "action" in row.parameters], ids=str)
-async def test_request_that_nobody_may_make_is_422(shared: Platform, row: Row) -> None:
+async def test_request_invalid_for_every_role_is_422(shared: Platform, row: Row) -> None:
     before = await shared.contents()
     for action in ("delete", "Cancel", "cancel%20", "retry%00", "running", "0", "x" * 3000):
         answer = await shared.call(row.method, address(row, shared.acme, action=action))
@@ -253,7 +253,7 @@ async def test_project_role_decides_access(shared: Platform, row: Row, who: str)
             await _settle(shared)
             continue
         assert answer.problem == (403, "deploy-not-allowed")
-        # The role comes before the body.
+        # The role is checked before the body.
         answer = await shared.call(row.method, path, b"{", token=shared.acme.token(who))
         assert answer.problem == (403, "deploy-not-allowed")
         assert await shared.contents() == before

@@ -38,7 +38,7 @@ async def _deploy(
 @pytest.mark.both_databases
 async def test_one_of_two_hundred_concurrent_deploys_is_accepted(platform: Platform) -> None:
     before = await _rows(platform)
-    # Half of them with keys, each of its own.
+    # Half of the requests have idempotency keys, each a different one.
     answers = await asyncio.gather(
         *(_deploy(platform, "shop/production", n, f"key {n}" if n % 2 else None) for n in range(200))
     )

@@ -27,9 +27,9 @@ async def _deploy(
 
 
 async def test_deploy_is_queued(platform: Platform) -> None:
-    """The deployment and its log can be read at once."""
+    """The deployment and its log can be read immediately."""
     deployer = platform.acme.token("deployer")
-    # Answers tell whole milliseconds.
+    # Responses have times in whole milliseconds.
     before = datetime.now(UTC).replace(microsecond=0)
     answer = await _deploy(platform, {"ref": "feature/cart", "tomorrow": [1]}, token=deployer)
     assert answer.status == 202
@@ -122,7 +122,7 @@ async def test_invalid_ref_is_422(shared: Platform) -> None:
         answer = await _deploy(shared, {"ref": ref})
         assert answer.problem == (422, "validation-failed"), ref
         assert answer.fields == ["ref"]
-    # Half a surrogate pair, which no text can be stored with.
+    # Half a surrogate pair, which cannot be stored in a text.
     for written in (rb'{"ref": "\ud800"}', rb'{"ref": "\udc00a"}', b'{"ref": "\xff"}'):
         assert (await _deploy(shared, written)).status == 422, written
     assert await shared.contents() == before
@@ -217,7 +217,7 @@ async def test_locked_environment_is_422_with_the_reason(platform: Platform) -> 
 
 async def test_deploy_outside_the_window_is_422(platform: Platform) -> None:
     now = datetime.now(UTC)
-    # All days but this one and its neighbours: no midnight comes between.
+    # All days except this one and its neighbours, so that midnight during the test does not matter.
     near = {DAYS[(now + timedelta(days=days)).weekday()] for days in (-1, 0, 1)}
     begin, end = datetime(2026, 1, 1, 9).time(), datetime(2026, 1, 1, 16).time()
     closed = DeployWindow(tuple(day for day in DAYS if day not in near), begin, end, "UTC")

@@ -64,7 +64,7 @@ async def test_environment_hibernates_and_wakes(platform: Platform) -> None:
         assert (answer.status, answer.data["state"]) == (202, state)
         states.append((await _environment(platform)).state)
     assert states == ["hibernated", "hibernated", "running", "running", "hibernated"]
-    # What it was already is no change, and no entry.
+    # Setting the present state again is no change and adds no entry.
     async with platform.sessions() as session:
         rows = (await session.execute(select(AuditEntry.details).order_by(AuditEntry.id))).scalars().all()
     assert rows == [
@@ -72,7 +72,7 @@ async def test_environment_hibernates_and_wakes(platform: Platform) -> None:
         '{"from": "hibernated", "to": "running"}',
         '{"from": "running", "to": "hibernated"}',
     ]
-    # It is scaled all the same.
+    # The environment is scaled nevertheless.
     assert (await _send(platform, SCALE, {"replicas": 4})).data["desired_replicas"] == 4
 
 
@@ -238,7 +238,7 @@ async def test_changes_made_while_the_body_arrived_are_kept(
         await platform.change(NAME, **changed)
         yield b'"%b": %b}' % (operation[2].encode(), value)
 
-    # To the number that it had when the body began to come.
+    # Scale to the number that the environment had when the body began to arrive.
     answer = await _send(platform, SCALE, meanwhile(SCALE, b"1", desired_replicas=5))
     assert (answer.data["desired_replicas"], (await _environment(platform)).desired_replicas) == (1, 1)
     body_is_read.clear()

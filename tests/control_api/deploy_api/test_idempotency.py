@@ -125,7 +125,7 @@ async def test_keys_of_different_persons_are_independent(platform: Platform) -> 
     )
     assert (elsewhere.status, elsewhere.headers.get(_REPLAYED)) == (202, None)
     assert len({first.data["id"], theirs.data["id"], elsewhere.data["id"]}) == 3
-    # Whoever has lost the token goes on with a new one.
+    # A person who has lost a token continues with a new one.
     async with platform.sessions() as session, session.begin():
         fresh = await add_token(session, acme, acme.people["owner"], ALL_SCOPES)
     again = await _deploy(platform, "k", token=fresh)

@@ -58,7 +58,7 @@ async def test_new_key_suffices_after_resealing(platform: Platform) -> None:
         await _put(platform, OLD, "shop/staging", f"A={n}")
     await platform.change("shop/production", variables_need_approval=True)
     waiting = await _put(platform, OLD, "shop/production", "B=1")
-    # The new key first: it seals, and the old one still opens.
+    # The new key is first: it seals, and the old key still opens.
     assert await _read(platform, BOTH, "shop/staging") == {"A": "2"}
     await _put(platform, BOTH, "shop/development", "C=1")
     with pytest.raises(CannotOpen):
@@ -68,7 +68,7 @@ async def test_new_key_suffices_after_resealing(platform: Platform) -> None:
     assert await _reseal(platform, BOTH, 2) == Resealed(done=0, left=0)
     assert await _read(platform, NEW, "shop/staging") == {"A": "2"}
     assert await _read(platform, NEW, "shop/development") == {"C": "1"}
-    # What waited is approved with the new key alone.
+    # The waiting change is approved with only the new key configured.
     await _approve(platform, "shop/production", waiting)
     assert await _read(platform, NEW, "shop/production") == {"B": "1"}
     with pytest.raises(CannotOpen):
@@ -90,13 +90,13 @@ async def test_resealing_without_the_old_key_changes_nothing(platform: Platform)
     with pytest.raises(CannotOpen):
         await _reseal(platform, NEW, 500)
     assert await platform.contents() == before
-    # What is set anew needs no old key.
+    # Setting all variables again does not need the old key.
     await _put(platform, NEW, "shop/staging", "A=2")
     assert await _read(platform, NEW, "shop/staging") == {"A": "2"}
 
 
 async def test_ping_keys_are_resealed(platform: Platform) -> None:
-    """Only live ones: nobody reads a revoked one again."""
+    """Only live keys are resealed, because revoked keys are never read again."""
     await add_monitors(platform)
     assert platform.acme.heartbeat is not None
     path = f"/v1/monitors/heartbeats/{platform.acme.heartbeat.id}/ping-keys"

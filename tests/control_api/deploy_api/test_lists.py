@@ -1,4 +1,5 @@
-"""Lists of projects and deployments: exact while rows are added, limited to what the person may see."""
+"""Lists of projects and deployments: exact while rows are added, and limited to the projects that the person may
+see."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -60,8 +61,8 @@ async def _add_deployments(sessions: Sessions, tenant: Tenant, name: str, count:
 
 @pytest.mark.both_databases
 async def test_paging_over_deployments_is_exact_while_rows_are_added(platform: Platform) -> None:
-    """Ten tasks add some in both accounts while each page is read, by somebody who sees all projects and by somebody
-    who sees one."""
+    """Ten tasks add deployments in both accounts while each page is read. One reader sees all projects, another one
+    sees one project."""
     acme, sessions = platform.acme, platform.sessions
     before = await _add_deployments(sessions, acme, "shop/staging", 300)
     before += [deployment.id for deployment in acme.deployments.values()]

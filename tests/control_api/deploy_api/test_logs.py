@@ -30,7 +30,7 @@ EVENTS = {"Accept": "text/event-stream"}
 
 
 class _LetsIn(ReaderCheck):
-    """The check of a reader who may always read on."""
+    """An access check that always lets the reader continue."""
 
     def __init__(self) -> None:
         self.due_at = float("inf")
@@ -188,7 +188,7 @@ async def test_stream_of_a_finished_deployment_ends_at_once(shared: Platform, st
     async with _follow(shared, build) as stream:
         told = [(event["event"], event.get("id")) for event in await stream.rest()]
     assert [name for name, _ in told] == ["line"] * 3 + ["status"]
-    # Whoever has seen all of it is told the status alone.
+    # A reader that has received all lines gets only the status.
     async with _follow(shared, build, {"Last-Event-ID": str(told[2][1])}) as stream:
         assert [event["event"] for event in await stream.rest()] == ["status"]
 
@@ -327,7 +327,7 @@ async def test_too_many_concurrent_streams_are_503(
     async with asyncio.timeout(_PATIENCE):
         for refused in itertools.islice(asyncio.as_completed(asking), 9):
             assert await refused == 503
-    # The log without events is there for everybody.
+    # All callers can still read the log as JSON.
     assert (await platform.call("GET", f"/v1/deployments/{build}/log")).status == 200
     until.set()
     assert sorted(await asyncio.gather(*asking)) == [200] * 3 + [503] * 9
@@ -357,7 +357,7 @@ async def test_each_kind_of_stream_and_each_person_has_a_limit() -> None:
             for _ in range(8):
                 streams.check_capacity("records", reader(1, person))
                 stack.enter_context(streams.occupying("records", reader(1, person)))
-        # The first has eight, in all accounts together; the account of the third has sixteen.
+        # The first person has eight streams in all accounts together; the account of the third person has sixteen.
         for refused in (reader(1, 1), reader(2, 1), reader(1, 3)):
             with pytest.raises(Unavailable):
                 streams.check_capacity("records", refused)

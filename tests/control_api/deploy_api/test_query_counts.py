@@ -105,7 +105,7 @@ async def _count(platform: Platform) -> dict[str, int]:
             path = address(row, platform.acme)
             for query in ("", "?limit=100") if row.path in ("/v1/projects", "/v1/deployments") else ("",):
                 token = platform.acme.token(who) if row.is_for_people else credential(row, platform.acme)
-                # The first call notes the token's use.
+                # The first call records the use of the token.
                 await platform.call("GET", path + query, token=token)
                 with recorded_statements(platform.engine) as statements:
                     answer = await platform.call("GET", path + query, token=token)
@@ -117,7 +117,7 @@ async def _count(platform: Platform) -> dict[str, int]:
 async def test_statement_count_of_reads_is_independent_of_row_count(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Else it is noted once more wherever a minute is over, which may be between two calls.
+    # Otherwise the use is recorded again after each minute, which may end between two calls.
     monkeypatch.setattr(accounts, "_LAST_USED_STEP", timedelta(days=1))
     await _fill(platform, 3)
     few = await _count(platform)

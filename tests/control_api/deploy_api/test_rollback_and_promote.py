@@ -68,7 +68,7 @@ async def test_rollback_queues_the_release_again(platform: Platform) -> None:
     async with platform.sessions() as session:
         row = await session.get_one(Deployment, answer.data["id"])
         assert (row.rolled_back_to_id, row.asked_by_id) == (old.id, acme.people["deployer"].id)
-    # It is active like any other.
+    # A rollback is active like any other deployment.
     again = await _roll_back(platform, old.id)
     assert (again.problem, again.json()["active_deployment_id"]) == (
         (409, "deploy-running"),
@@ -113,7 +113,7 @@ async def test_rollback_without_retained_release_is_refused(platform: Platform) 
         for status in DeploymentStatus:
             builds[status] = await add_deployment(session, acme, "shop/staging", NOW, status=status.value)
             await session.flush()
-            # Two active ones would not fit.
+            # The environment can have only one active deployment.
             builds[status].environment_id = None
         with_release = await add_succeeded(session, acme, "shop/staging", NOW, status="failed")
         builds["failed, with a release"] = with_release

@@ -94,7 +94,7 @@ async def test_superseded_variable_change_is_not_applied(platform: Platform) -> 
 
 
 @pytest.mark.both_databases
-async def test_one_of_many_concurrent_change_decisions_wins(platform: Platform) -> None:
+async def test_one_of_many_concurrent_change_decisions_succeeds(platform: Platform) -> None:
     number = await _change(platform)
     outcomes = await asyncio.gather(
         *(_decide(platform, number, ChangeState.APPLIED) for _ in range(6)), return_exceptions=True

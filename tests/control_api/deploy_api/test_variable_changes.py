@@ -68,7 +68,7 @@ async def test_each_text_is_a_version_and_the_newest_applies(platform: Platform)
         present = await find_newest_variables(session, environment)
         assert present is not None
         assert present.version == 3
-    # Each environment counts for itself.
+    # Versions are counted in each environment separately.
     await _put(platform, "A=1", "shop/staging")
     assert [row.version for row in await _sets(platform, "shop/staging")] == [1]
 
@@ -100,7 +100,7 @@ async def test_newer_change_supersedes_the_waiting_one(platform: Platform) -> No
         ("superseded", True, False),
         ("pending", False, True),
     ]
-    # A text that needs nobody else replaces all variables too: the one that waits must not bring older ones back.
+    # A text that needs no approval replaces all variables too. A waiting change must not restore older variables.
     await platform.change(NAME, variables_need_approval=False)
     assert (await _put(platform, "A=now")).status == 200
     assert [change.state for change in await _changes(platform)] == ["superseded"] * 3
@@ -162,5 +162,5 @@ async def test_values_appear_in_no_table_log_or_message(
         assert written not in told
         assert written not in stored
         assert written not in files
-    # The names are no secret.
+    # The names are not secret.
     assert b"PASSWORD" in stored

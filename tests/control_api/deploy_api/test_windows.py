@@ -38,7 +38,7 @@ def test_window_texts_are_parsed(text: str, days: tuple[str, ...], begin: str, e
     assert window.to_document() == document
     assert read_window(document) == window
     assert load_window(dump_window(window)) == window
-    # What is told of it is read again.
+    # The written form is parsed again.
     assert parse_window(str(window)) == window
 
 
@@ -95,16 +95,16 @@ OPEN = [
     ("mon-thu 09:00-16:00 Europe/Oslo", "2026-11-16T14:59:59.999999", True),
     ("mon-thu 09:00-16:00 Europe/Oslo", "2026-11-16T15:00:00", False),
     ("mon-thu 09:00-16:00 Europe/Oslo", "2026-11-20T12:00:00", False),
-    # In summer an hour earlier by UTC.
+    # In summer the window opens an hour earlier in UTC.
     ("mon-thu 09:00-16:00 Europe/Oslo", "2026-07-13T07:00:00", True),
     ("mon-thu 09:00-16:00 Europe/Oslo", "2026-07-13T14:00:00", False),
-    # The day is the one on the window's own clock.
+    # The day is that of the window's time zone.
     ("mon 00:00-06:00 Pacific/Auckland", "2026-11-15T11:00:00", True),
     ("mon 00:00-06:00 Pacific/Auckland", "2026-11-16T11:00:00", False),
     ("sun 20:00-23:00 America/Los_Angeles", "2026-11-16T05:00:00", True),
     ("mon 09:00-10:00 Asia/Kathmandu", "2026-11-16T03:14:59", False),
     ("mon 09:00-10:00 Asia/Kathmandu", "2026-11-16T03:15:00", True),
-    # Over midnight: the days are those on which it begins.
+    # Windows over midnight: the days are those on which the window begins.
     ("fri 22:00-02:00", "2026-11-20T21:59:59", False),
     ("fri 22:00-02:00", "2026-11-20T22:00:00", True),
     ("fri 22:00-02:00", "2026-11-21T01:59:59", True),
@@ -113,7 +113,7 @@ OPEN = [
     ("fri 22:00-02:00", "2026-11-21T22:00:00", False),
     ("sun 22:00-02:00", "2026-11-16T01:00:00", True),
     ("mon 22:00-02:00", "2026-11-16T01:00:00", False),
-    # A whole day, from its beginning or from an hour of it.
+    # A whole day, from midnight or from another hour.
     ("mon 00:00-00:00", "2026-11-15T23:59:59", False),
     ("mon 00:00-00:00", "2026-11-16T00:00:00", True),
     ("mon 00:00-00:00", "2026-11-16T23:59:59.999999", True),
@@ -123,13 +123,13 @@ OPEN = [
     ("mon 09:00-09:00", "2026-11-17T08:59:59", True),
     ("mon 09:00-09:00", "2026-11-17T09:00:00", False),
     ("mon-sun 00:00-00:00 Europe/Oslo", "2026-03-29T01:00:00", True),
-    # The hour that is left out in spring: what lies in it is never open, what lasts over it is an hour shorter.
+    # The hour that is skipped in spring: a window within it never opens, and a window across it is an hour shorter.
     ("sun 02:00-03:00 Europe/Oslo", "2026-03-29T00:59:59", False),
     ("sun 02:00-03:00 Europe/Oslo", "2026-03-29T01:00:00", False),
     ("sun 01:30-03:30 Europe/Oslo", "2026-03-29T00:59:59", True),
     ("sun 01:30-03:30 Europe/Oslo", "2026-03-29T01:29:59", True),
     ("sun 01:30-03:30 Europe/Oslo", "2026-03-29T01:30:00", False),
-    # The hour that comes twice in autumn is in it both times.
+    # The hour that occurs twice in autumn is in the window both times.
     ("sun 02:00-03:00 Europe/Oslo", "2026-10-24T23:59:59", False),
     ("sun 02:00-03:00 Europe/Oslo", "2026-10-25T00:30:00", True),
     ("sun 02:00-03:00 Europe/Oslo", "2026-10-25T01:30:00", True),
@@ -138,7 +138,7 @@ OPEN = [
     ("sat 22:00-02:30 Europe/Oslo", "2026-10-25T00:30:00", False),
     ("sat 22:00-02:30 Europe/Oslo", "2026-10-25T01:29:59", True),
     ("sat 22:00-02:30 Europe/Oslo", "2026-10-25T01:30:00", False),
-    # Midnight itself is left out.
+    # Midnight itself is skipped.
     ("sun 23:00-01:30 America/Santiago", "2026-09-07T03:00:00", True),
     ("sat 23:00-01:30 America/Santiago", "2026-09-06T04:00:00", True),
     ("sat 23:00-01:30 America/Santiago", "2026-09-06T04:30:00", False),

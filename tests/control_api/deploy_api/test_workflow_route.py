@@ -39,7 +39,7 @@ DOCUMENT = {
     "retain": 5,
 }
 REFUSED = (422, "validation-failed")
-# In JSON it takes 12 bytes, the most that a character can.
+# In JSON this character takes 12 bytes, the maximum of a character.
 ASTRAL = "\U0001f680"
 
 
@@ -86,7 +86,7 @@ async def test_each_new_text_is_a_version(platform: Platform) -> None:
         (2, other, people["deployer"].id),
         (3, TEXT, people["owner"].id),
     ]
-    # Each project counts for itself.
+    # Versions are counted in each project separately.
     assert (await _put(platform, other, "blog")).status == 200
     assert [version for version, _, _ in await _stored(platform, "blog")] == [1]
 
@@ -196,7 +196,7 @@ async def test_at_most_twenty_errors_are_listed(shared: Platform) -> None:
 
 @pytest.mark.parametrize("fill", ["x", "é", ASTRAL], ids=["ASCII", "two bytes", "beyond U+FFFF"])
 async def test_longest_document_is_accepted(platform: Platform, fill: str) -> None:
-    """Checks different characters, also with each of them escaped in JSON."""
+    """Checks different characters, plain and escaped in JSON."""
     text = _padded(50_000, fill)
     escaped = text.encode("utf-16-be").hex()
     units = "".join(f"\\u{escaped[at : at + 4]}" for at in range(0, len(escaped), 4))
@@ -292,7 +292,7 @@ async def test_slow_bodies_do_not_block_other_callers(
     ]
     awaited = asyncio.create_task(all_are_read())
     try:
-        # One that gets no connection is answered before.
+        # A request that gets no connection receives its response earlier.
         await asyncio.wait({awaited, *slow}, return_when=asyncio.FIRST_COMPLETED)
         assert awaited.done()
         assert (await _put(platform, TEXT)).status == 200

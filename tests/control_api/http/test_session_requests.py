@@ -1,4 +1,4 @@
-"""Which requests a session cookie is used for, and how the cookie is called."""
+"""Which requests may use a session cookie, and the name of the cookie."""
 
 import re
 from types import SimpleNamespace
@@ -55,7 +55,7 @@ def is_allowed(method: str, headers: dict[str, str], **options: str) -> bool:
     return True
 
 
-def test_which_pages_may_use_the_cookie() -> None:
+def test_pages_that_may_use_the_cookie() -> None:
     for site, reads, changes in (
         ("same-origin", True, True),
         ("none", True, False),
@@ -76,7 +76,7 @@ def test_which_pages_may_use_the_cookie() -> None:
         ("http://pharos.example", True),
         ("http://pharos.example:80", True),
         ("HTTP://Pharos.Example", True),
-        # A proxy that ends TLS, without being trusted.
+        # A proxy that terminates TLS, but is not trusted.
         ("https://pharos.example", True),
         ("http://pharos.example:8000", False),
         ("http://app.pharos.example", False),

@@ -1,4 +1,4 @@
-"""The queue of reports: few at a time, fair between accounts, bounded in number and time."""
+"""The queue of reports: few at a time, fair between accounts, and limited in number and time."""
 
 import asyncio
 import threading
@@ -63,7 +63,7 @@ class Entries:
 async def test_slots_rotate_between_keys() -> None:
     entries = Entries()
     await entries.enter("a1", "a2", "a3", "b1", "b2", "c1")
-    # One of each key, two in all; the third key waits although nothing of it runs.
+    # One of each key runs, two in total. The third key waits although it has no running entry.
     assert entries.started == ["a1", "b1"]
     await entries.leave("a1")
     assert entries.started[2:] == ["a2"]
@@ -76,15 +76,15 @@ async def test_slots_rotate_between_keys() -> None:
 async def test_full_queue_evicts_the_longest_key_for_another_key() -> None:
     entries = Entries()
     await entries.enter("a1", "a2", "a3", "a4", "a5", "b1", "b2")
-    # Three of a key wait at most.
+    # At most three entries of a key wait.
     assert entries.refused() == ["a5"]
     assert entries.queue.waiting == 4
-    # Full: the newest of the key with the most has to go.
+    # The queue is full, so the newest entry of the key with the most entries is evicted.
     await entries.enter("c1")
     assert entries.refused() == ["a4", "a5"]
     await entries.enter("d1")
     assert entries.refused() == ["a3", "a4", "a5"]
-    # Each key has one entry now, and gets no second one.
+    # Each key has one entry now, and may not add a second one.
     await entries.enter("b3", "e1")
     assert entries.refused() == ["a3", "a4", "a5", "b3", "e1"]
     await entries.end()
@@ -97,7 +97,7 @@ async def test_cancelled_waiter_leaks_no_slot() -> None:
     entries.tasks["a2"].cancel()
     await entries.settle()
     assert entries.queue.waiting == 1
-    # Cancelled in the same moment in which the turn is given.
+    # Cancelled at the same moment at which the entry gets a slot.
     entries.queue.release("a")
     entries.tasks["a3"].cancel()
     await entries.settle()
@@ -243,7 +243,7 @@ async def test_cancelled_report_keeps_its_slot_until_the_query_has_ended() -> No
             caller.left.set()
             with pytest.raises(ClientDisconnect):
                 await reports[-1]
-        # The query of the first one runs, and nothing else of the account has been asked.
+        # The query of the first report runs, and no other query of the account has started.
         assert (engine.begun, queue.running, queue.waiting) == (["first of 0"], 1, 0)
         assert await _ask(Caller(queue), 2, lambda: engine.report("short")) == "a report"
         engine.go_on.set()

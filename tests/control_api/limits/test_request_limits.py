@@ -86,7 +86,7 @@ async def test_excess_concurrent_requests_wait_and_too_many_are_refused() -> Non
     waiting = [asyncio.create_task(_pass(limiter, _TOKEN)) for _ in range(8)]
     await asyncio.sleep(0)
     assert not await _pass(limiter, _TOKEN)
-    # Nobody else waits for that.
+    # Other accounts do not wait for these requests.
     assert await _pass(limiter, None)
     limiter.release(first)
     assert await asyncio.gather(*waiting) == [True] * 8
@@ -105,9 +105,10 @@ async def test_forgotten_credential_frees_the_slots_of_its_former_owner() -> Non
     limiter.forget_owner(revoked)
     async with asyncio.timeout(60):
         admitted = [await waiting, await mine]
-        # Another one of the account finds a place, because only one of them counts towards it.
+        # Another request of the account gets a slot, because only one of these counts towards the account.
         admitted.append(await limiter.admit(good, "192.0.2.2"))
-    # The three with the forgotten credential count towards their address, which has no place left until two end.
+    # The three requests with the forgotten credential count towards their address, which has no free slot until two of
+    # them end.
     late = asyncio.create_task(limiter.admit(revoked, "192.0.2.1"))
     limiter.release(running.pop())
     await asyncio.sleep(0)
@@ -121,7 +122,7 @@ async def test_forgotten_credential_frees_the_slots_of_its_former_owner() -> Non
 
 
 async def _application(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application that responds at once; `/stream` never ends."""
+    """An application that responds immediately; `/stream` never ends."""
 
     async def endless() -> AsyncIterator[bytes]:
         yield b"begun"
@@ -139,7 +140,7 @@ class Client:
     app: ASGIApp
 
     async def ask(self, path: str, **headers: str) -> tuple[int, dict[str, str], Any]:
-        """Return status, headers and JSON of the response; header names have `_` for `-`."""
+        """Return status, headers and JSON of the response. Header names have `_` in place of `-`."""
         raw = [(name.replace("_", "-").lower().encode(), text.encode()) for name, text in headers.items()]
         scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "headers": raw}
         scope |= {
@@ -271,6 +272,7 @@ async def test_revoked_credential_does_not_use_its_owners_limits(sessions: Sessi
             await session.execute(revoked)
     assert await ask(token_path, leaked, 20) == [401] * 20
     assert await ask(key_path, old_key, 20) == [401] * 20
-    # The first refusal of each counted towards the owner, which has four requests at once, whatever it sends them with.
+    # The first refusal of each credential counted towards the owner, who may have four concurrent requests with all
+    # credentials together.
     assert await ask(token_path, good, 1) == [200]
     assert await ask(key_path, key, 3) == [404, 429, 429]

@@ -1,4 +1,5 @@
-"""Reports that links open: strangers share few slots, by link and by address, and never take the last one."""
+"""Reports behind shared links: anonymous readers share few slots, limited by link and by address, and never take the
+last slot."""
 
 import asyncio
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from pipeline_contracts.errors import TooManyRequests
 
 
 class Control:
-    """A control plane of which strangers read shared reports. A report runs until its name is in `ended`."""
+    """A control plane whose shared reports anonymous readers open. A report runs until its name is in `ended`."""
 
     def __init__(self, reports: int) -> None:
         limits = report_limits(reports)
@@ -27,7 +28,7 @@ class Control:
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
     async def open(self, *names: str) -> None:
-        """Ask for reports named like `link 1 from 192.0.2.1`, or `account 2` for one of a person."""
+        """Request reports with names like `link 1 from 192.0.2.1`, or `account 2` for a report of a person."""
         for name in names:
             self.tasks[name] = asyncio.create_task(self._ask(name), name=name)
             for _ in range(10):
@@ -66,7 +67,7 @@ class Control:
         assert self.state.shared_report_queue.by_link.running == 0
 
 
-async def test_many_who_ask_the_same_get_one_answer() -> None:
+async def test_concurrent_readers_of_a_report_share_one_query() -> None:
     now, made = [0.0], []
     kept = KeptAnswers(lambda: now[0])
 
@@ -78,13 +79,13 @@ async def test_many_who_ask_the_same_get_one_answer() -> None:
         return len(made)
 
     found = await asyncio.gather(*(kept.find_or_make("a", make) for _ in range(100)), return_exceptions=True)
-    # The failure of the first is its own; the second one's answer is that of all others.
+    # The failure of the first query affects only its own reader. All others get the result of the second query.
     assert isinstance(found[0], TooManyRequests) and found[1:] == [2] * 99
     assert await kept.find_or_make("b", make) == 3
     now[0] = 29.0
     assert (await kept.find_or_make("a", make), len(made)) == (2, 3)
     now[0] = 31.0
-    # One who leaves does not take the answer along.
+    # A reader that disconnects does not cancel the query for the others.
     leaving = asyncio.create_task(kept.find_or_make("a", make))
     waiting = asyncio.create_task(kept.find_or_make("a", make))
     await asyncio.sleep(0)
@@ -96,21 +97,21 @@ async def test_many_who_ask_the_same_get_one_answer() -> None:
 
 
 @pytest.mark.parametrize(("reports", "of_links"), [(2, 1), (3, 1), (6, 2)])
-async def test_strangers_with_links_leave_the_other_slots_to_people(reports: int, of_links: int) -> None:
+async def test_shared_links_leave_slots_to_people(reports: int, of_links: int) -> None:
     control = Control(reports)
     await control.open(*(f"link {n} from 192.0.2.{i}" for n in (1, 2, 3) for i in range(1, 4)))
     assert len(control.running) == of_links
-    # People of two accounts do not wait: of an account there may be half of the slots.
+    # People of two accounts do not wait: an account may use half of the slots.
     people = [f"account {n}" for n in range(1, reports - of_links + 1)]
     await control.open(*people)
     assert control.running[of_links:] == people
     await control.close()
 
 
-async def test_links_take_turns_and_so_do_the_addresses_of_strangers() -> None:
+async def test_slots_rotate_between_links_and_between_addresses() -> None:
     control = Control(3)
     first = "link 1 from 192.0.2.1"
-    # One stranger with many links, and many strangers with one link.
+    # One reader with many links, and many readers with one link.
     await control.open(first, *(f"link {n} from 192.0.2.1" for n in (2, 3, 4)))
     await control.open(*(f"link 1 from 198.51.100.{i}" for i in range(1, 6)), "link 9 from 203.0.113.1")
     order = []
@@ -118,7 +119,7 @@ async def test_links_take_turns_and_so_do_the_addresses_of_strangers() -> None:
         (name,) = control.running
         order.append(name)
         await control.end(name)
-    # Of the first stranger one report waits for its link, not three.
+    # Only one report of the first reader waits for its link, not three.
     assert order == [first, "link 2 from 192.0.2.1", "link 1 from 198.51.100.1", "link 9 from 203.0.113.1"]
     await control.close()
 
@@ -129,7 +130,7 @@ async def test_too_many_reports_of_an_address_or_a_link_are_refused() -> None:
     await control.open(*(f"link 2 from 198.51.100.{i}" for i in range(1, 21)))
     refused = {name: task.exception() for name, task in control.tasks.items() if task.done()}
     assert all(isinstance(error, TooManyRequests) for error in refused.values())
-    # Two of an IPv6 network are in the queue, and 16 wait. Of a link, 16 wait.
+    # Two reports of an IPv6 network are in the queue, and 16 wait. Of a link, 16 reports wait.
     assert sorted(refused) == [
         "link 1 from 2001:db8::19",
         "link 1 from 2001:db8::20",

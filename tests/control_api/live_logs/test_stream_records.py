@@ -12,7 +12,7 @@ from pipeline_contracts.errors import StorageUnavailable, TooManyRequests, Unava
 
 
 async def test_a_read_without_a_turn_does_not_end_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The dashboards of the account have all turns for a while; what is new then comes with the next read."""
+    """The dashboards of the account use all turns for a while. The next read returns the records of that time."""
     monkeypatch.setattr(stream_records, "_POLL_SECONDS", 0.0)
     monkeypatch.setattr(stream_records, "describe_log", lambda row: row)
     answers: list[Any] = [

@@ -1,4 +1,4 @@
-"""The management API on both databases. Each response is held against the OpenAPI document."""
+"""The management API on both databases. Each response is checked against the OpenAPI document."""
 
 import re
 from collections.abc import AsyncIterator, Mapping
@@ -83,7 +83,7 @@ class Api:
     async def expect(
         self, problem: tuple[int, str], method: str, path: str, body: Any = None, **options: Any
     ) -> Response:
-        """Expect a refusal, status and type, that changes nothing in the database."""
+        """Expect a refusal with this status and type, and check that the database is unchanged."""
         before = await self.platform.contents()
         response = await self.call(method, path, body, **options)
         assert response.problem == problem, response.body
@@ -143,7 +143,7 @@ def _registry() -> Any:
 
 
 def find_operation(method: str, path: str) -> Operation | None:
-    """Return the operation at this address, or None if it is none of the management API."""
+    """Return the operation at this address, or None if the management API has none there."""
     bare = path.partition("?")[0]
     for router in ROUTERS:
         for operation in router.operations:

@@ -1,4 +1,4 @@
-"""What waits for a second person in an account."""
+"""Deployments and changes that wait for a second person in an account."""
 
 import hashlib
 from datetime import UTC, datetime, timedelta
@@ -115,7 +115,8 @@ async def test_promotion_shows_the_workflow_of_its_release(api: Api) -> None:
 
 
 async def _in_overview(api: Api, by: str) -> list[bool]:
-    """Return `can_decide` of what waits, as the overview lists it: deployments first, each kind from the newest."""
+    """Return `can_decide` of the waiting items in the order of the overview: deployments first, each kind from the
+    newest."""
     items = (await api.read("/v1/overview", by=by))["attention"]["items"]
     waiting = [item for item in items if item["can_decide"] is not None]
     waiting.sort(key=lambda item: (item["target"]["type"], -int(item["target"]["id"])))
@@ -126,14 +127,14 @@ async def test_who_sees_and_who_decides(api: Api) -> None:
     in_shop = await _deploy(api, by="maintainer")
     change = await _propose(api, by="deployer")
     async with api.platform.sessions() as session, session.begin():
-        # Nobody but owners and admins has a role in the other project, which has no repository.
+        # Only owners and admins have a role in the other project, which has no repository.
         made = await add_deployment(session, api.platform.acme, NAME, NOW, status="awaiting_approval")
         made.project_id = api.platform.acme.projects["blog"].id
         made.environment_id = api.platform.acme.environment("blog/production").id
     all_of_them = [("deployment", made.id), ("deployment", in_shop), ("variable_change", change)]
     for by, expected in (
         ("admin", [True, True, True]),
-        # The owner has asked for the one in the other project.
+        # The owner has requested the deployment in the other project.
         ("owner", [False, True, True]),
         ("maintainer", [None, False, True]),
         ("deployer", [None, False, False]),
@@ -150,7 +151,7 @@ async def test_who_sees_and_who_decides(api: Api) -> None:
     assert other.data == []
 
 
-async def test_pages_while_others_are_asked_for(api: Api) -> None:
+async def test_pages_while_other_approvals_are_requested(api: Api) -> None:
     deployments = [await _deploy(api) for _ in range(3)]
     changes = [await _propose(api) for _ in range(3)]
     first = await api.call("GET", "/v1/approvals?limit=2")
@@ -179,8 +180,8 @@ async def test_changes_that_cannot_be_opened(api: Api) -> None:
     assert (waiting["variable_change"]["id"], waiting["variable_change"]["names"]) == (change, None)
 
 
-async def test_the_maker_of_a_sign_in_link_is_no_second_person(api: Api) -> None:
-    """Whoever makes a link can act as its person: neither decides on what the other has asked for."""
+async def test_creator_of_a_sign_in_link_is_not_a_second_person(api: Api) -> None:
+    """The creator of a sign-in link can act as its person. So neither of the two decides on requests of the other."""
     people = api.platform.acme.people
 
     async def use_link(person: str, maker: str | None, used_at: datetime) -> None:
@@ -206,13 +207,13 @@ async def test_the_maker_of_a_sign_in_link_is_no_second_person(api: Api) -> None
     hour = timedelta(hours=1)
     await use_link("maintainer", "admin", NOW - 5 * hour)
     assert await decide(number, change, "maintainer") == refused
-    # Through somebody else, and the other way round.
+    # The same holds through a third person, and in the other direction.
     await use_link("owner", "maintainer", NOW - 4 * hour)
     assert await decide(number, change, "owner") == refused
     mine = await _propose(api, by="maintainer", name="shop/staging")
     approve = f"/v1/variable-changes/{mine}/approve"
     await api.expect(refused[0], "POST", approve, by="admin")
-    # Somebody else's link, or one of an operator, or time, end the doubt.
+    # A link of another person or of an operator lifts the restriction, and so does time.
     await use_link("maintainer", None, NOW - 3 * hour)
     assert (await api.call("POST", approve, by="admin")).status == 200
     assert all(each["can_decide"] for each in await api.read("/v1/approvals", by="owner"))

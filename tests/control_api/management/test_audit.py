@@ -52,7 +52,7 @@ async def test_filters(api: Api) -> None:
     await record(api, "environment.unlock", f"environment {environment}", "admin", hours=1)
     await record(api, "site.set", "site 4", "owner", hours=2)
     await record(api, "site.set", "site 44", hours=3)
-    # Of nobody's account, and of another one.
+    # Entries without an account, and of another account.
     async with api.platform.sessions() as session, session.begin():
         session.add(
             AuditEntry(action="variables.reseal", subject="site 4", at=NOON, details="{}", source="x")
@@ -86,7 +86,7 @@ async def test_pages_while_entries_are_added(api: Api) -> None:
     await record(api, "site.set", "site 4", hours=9)
     second = await api.call("GET", f"{AUDIT}?action=site.set&limit=2&cursor={cursor}")
     assert [each["details"]["hours"] for each in first.data + second.data] == [4, 3, 2, 1]
-    # A cursor is one of the list with its filters.
+    # A cursor is valid only for the list with the same filters.
     refused = await api.call("GET", f"{AUDIT}?limit=2&cursor={cursor}")
     assert refused.fields == ["cursor"]
 

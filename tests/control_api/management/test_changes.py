@@ -1,4 +1,4 @@
-"""`GET /v1/changes`: what a page is told, what ends its stream, and how many there are."""
+"""`GET /v1/changes`: the events of a stream, the causes of its end, and the number of streams."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ from tests.support.deploy_platform import ALL_SCOPES, SESSION_COOKIE, add_deploy
 
 # A test that hangs ends here; nothing is measured.
 _PATIENCE = 60.0
-# Of the stream of changes, and of the streams of logs.
+# The addresses of the stream of changes, and of the streams of logs.
 _KEEPALIVES = (b"event: alive\n", b": nothing new\n")
 
 
@@ -67,10 +67,8 @@ async def _deploy(api: Api) -> None:
         await add_deployment(session, api.platform.acme, "shop/staging", datetime.now(UTC))
 
 
-async def test_followers_are_told_of_their_topics_by_one_sweep(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ten pages of an account cost the sweeps of one, and nobody is swept for without a page."""
+async def test_one_sweep_informs_all_pages_of_an_account(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten pages of an account need only the sweeps of one page. An account without a page is not swept."""
     sweeps: list[int] = []
     read = account_watch.read_marks
 
@@ -83,7 +81,7 @@ async def test_followers_are_told_of_their_topics_by_one_sweep(
     async with contextlib.AsyncExitStack() as stack:
         first = await stack.enter_async_context(_follow(api, "deployments"))
         watch = api.platform.app.state.change_streams._watches[api.platform.acme.account.id]
-        # The first sweep is over. Those who come later are ready with the next one, which this test runs.
+        # The first sweep has ended. Pages that connect later are ready after the next sweep, which this test runs.
         waiting = [asyncio.create_task(stack.enter_async_context(_follow(api, t))) for t in ["queues"] * 9]
         while len(watch.followers) < 10:
             await asyncio.sleep(0)
@@ -111,7 +109,7 @@ async def test_stream_without_readers_ends_its_sweeps(api: Api) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_changes_of_another_account_are_not_told(api: Api) -> None:
+async def test_changes_of_another_account_are_not_sent(api: Api) -> None:
     other = api.platform.other
     async with _follow(api) as ours, _follow(api, token=other.token()) as theirs:
         async with api.platform.sessions() as session, session.begin():
@@ -124,7 +122,7 @@ async def test_changes_of_another_account_are_not_told(api: Api) -> None:
 
 
 async def test_streams_end_with_the_token(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that live longer than a request: changes, records, and the log of a deployment."""
+    """Covers all streams: changes, records, and the log of a deployment."""
     monkeypatch.setattr(reader_check, "CHECK_SECONDS", 0.02)
     monkeypatch.setattr(stream_log, "_KEEPALIVE_SECONDS", 0.02)
     monkeypatch.setattr(stream_records, "_KEEPALIVE_SECONDS", 0.02)
@@ -165,7 +163,7 @@ async def test_streams_end_with_the_token(api: Api, monkeypatch: pytest.MonkeyPa
 async def test_a_stream_neither_rotates_a_session_nor_follows_it_to_another_account(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its headers are sent by then: a new secret would not reach the browser, which would be signed out."""
+    """The headers of a stream are sent already, so a new secret would not reach the browser, and would sign it out."""
     monkeypatch.setattr(reader_check, "CHECK_SECONDS", 0.02)
     platform, other = api.platform, api.platform.other.account
     browser = await open_browser(platform)
@@ -183,7 +181,7 @@ async def test_a_stream_neither_rotates_a_session_nor_follows_it_to_another_acco
                 pass
         async with platform.sessions() as session, session.begin():
             found = (await session.execute(select(SignInSession))).scalars().one()
-            # Nor is an open page a use: the days without one would never pass.
+            # An open page does not count as use: otherwise the session would never expire without use.
             assert (found.rotated_at, found.last_used_at, found.previous_digest) == (old, old, None)
             await session.execute(update(SignInSession).values(account_id=other.id))
         await response.content.read()
@@ -216,7 +214,7 @@ async def test_a_person_has_one_limit_in_all_accounts(shared_api: Api) -> None:
     streams.check_capacity(1000, 2)
     streams._watches.clear()
     streams.stop()
-    # No sweep begins any more: a stream would stay silent until its first check.
+    # No further sweep begins, so a stream would stay silent until its first check.
     with pytest.raises(Unavailable):
         streams.check_capacity(1000, 2)
 
@@ -237,15 +235,15 @@ async def test_sweeps_of_the_column_store_take_turns_in_the_queue_of_reports() -
     waiting = [asyncio.create_task(sweeps.run(sweep)) for _ in range(50)]
     for _ in range(20):
         await asyncio.sleep(0)
-    # Reports have all slots, and of fifty accounts one waits in the queue.
+    # Reports use all slots, and one of fifty accounts waits in the queue.
     assert (running, queue.waiting) == (0, 1)
     queue.release("account 0")
     await asyncio.gather(*waiting)
     assert most == 1
 
 
-async def test_a_stream_that_opened_before_its_first_sweep_is_told_all_topics(shared_api: Api) -> None:
-    """A slow database: the page has loaded meanwhile, and what changed before the sweep is not known."""
+async def test_stream_opened_before_its_first_sweep_gets_all_topics(shared_api: Api) -> None:
+    """With a slow database the page has loaded meanwhile, and the changes before the sweep are unknown."""
     sessions, store = shared_api.platform.sessions, cast(ColumnStore, None)
     watch = AccountWatch(sessions, store, StoreSweeps(FairQueue(DEFAULT_REPORT_LIMITS)), 1)
     late, early = (Follower(1, 1, frozenset({"deployments", "queues"})) for _ in range(2))
@@ -273,8 +271,8 @@ async def test_topics_follow_the_scopes(shared_api: Api) -> None:
     assert (await ask("?topics=deployments,weather")).fields == ["topics"]
 
 
-async def test_rows_of_the_column_store_are_told_to_who_names_them(api: Api) -> None:
-    """Each topic is told after another receipt in one of its own environments and sites, also the first one."""
+async def test_topics_of_named_environments_and_sites_follow_the_column_store(api: Api) -> None:
+    """Each topic is sent after a new receipt in one of its environments and sites, even after the first one."""
     asked: list[dict[str, Any]] = []
     stored = {"exceptions": 3, "events": 0, "pageviews": 0}
     is_open = asyncio.Event()
@@ -304,12 +302,12 @@ async def test_rows_of_the_column_store_are_told_to_who_names_them(api: Api) -> 
         environments = {place.environment.public_id for place in acme.places.values()}
         assert {frozenset(each["environments"]) for each in asked} == {frozenset(environments)}
         async with _follow(api, "exceptions") as first:
-            # Its page was loaded before these were counted.
+            # The page was loaded before these rows were counted.
             is_open.set()
             assert await _next(first) == "exceptions"
 
 
-async def test_a_sweep_that_fails_is_not_the_last(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sweeps_continue_after_a_failed_sweep(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     read, failures = account_watch.read_marks, [ValueError("a bad row"), ValueError("another")]
 
     async def fail_first(*args: Any) -> Any:

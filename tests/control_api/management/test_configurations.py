@@ -1,4 +1,4 @@
-"""Workflows and configurations, as they are read."""
+"""Reads of workflows and configurations."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -105,7 +105,7 @@ async def test_review(api: Api) -> None:
         async with api.platform.sessions() as session, session.begin():
             await session.execute(update(Review).where(Review.id == number).values(expires_at=at))
 
-    # The prepared database may be older than a review may be.
+    # The prepared database may be older than the lifetime of a review.
     await expire_at(datetime.now(UTC) + timedelta(minutes=1))
     shown = await api.read(path, by="viewer")
     assert (shown["id"], shown["status"]) == (number, "open")
@@ -143,7 +143,7 @@ async def test_a_review_names_the_gates_that_it_lowers(api: Api) -> None:
 
 
 async def test_rules_and_thresholds_need_their_own_scope(api: Api) -> None:
-    """A token that deploys, of a maintainer, neither redirects nor mutes notifications."""
+    """A maintainer's token with the deploy scope can neither redirect nor mute notifications."""
     only_deploys = ALL_SCOPES - {"notifications:write"}
     threshold = "thresholds: {slow: {kind: service.latency, target: api, threshold: 800}}"
     for document, scopes, problem in (

@@ -1,4 +1,4 @@
-"""Webhook deliveries, their replays, and the pushes that wait."""
+"""Webhook deliveries, their replays, and waiting pushes."""
 
 import json
 import zlib
@@ -74,7 +74,7 @@ async def test_bodies_that_are_no_text(api: Api, webhook: WebhookRepository) -> 
 
 
 async def test_deliveries_of_a_disconnected_repository(api: Api, webhook: WebhookRepository) -> None:
-    """They can be read, and not replayed."""
+    """These deliveries can be read, but not replayed."""
     await webhook.deliver(push("github"))
     [row] = await webhook.deliveries()
     await api.platform.settle()
@@ -113,7 +113,7 @@ async def test_replay(api: Api, webhook: WebhookRepository) -> None:
     # A later replay finds the deployment that has not begun.
     again = await api.call("POST", _path(webhook, f"/{row.id}/replay"))
     assert (again.data["status"], again.data["deployment_id"]) == ("queued", replayed.data["deployment_id"])
-    # The same request again does nothing again, and its answer is the same.
+    # A repetition of the request changes nothing, and gets the same response.
     headers = {"Idempotency-Key": "once"}
     path = _path(webhook, f"/{row.id}/replay")
     await api.platform.settle()
@@ -121,7 +121,7 @@ async def test_replay(api: Api, webhook: WebhookRepository) -> None:
     assert first.data == again.data and len(await webhook.deliveries()) == 4
 
 
-async def test_replay_that_leads_to_nothing(api: Api, webhook: WebhookRepository) -> None:
+async def test_replay_without_effect(api: Api, webhook: WebhookRepository) -> None:
     await webhook.deliver(push("github"))
     [row] = await webhook.deliveries()
     await api.platform.settle()
@@ -174,7 +174,7 @@ async def _process_waiting(api: Api) -> None:
     await WaitingPushWorker(api.platform.sessions, api.platform.directory).process_waiting()
 
 
-async def test_replay_that_waits_is_asked_for_by_its_author(api: Api, webhook: WebhookRepository) -> None:
+async def test_waiting_replay_has_its_author_as_requester(api: Api, webhook: WebhookRepository) -> None:
     platform = api.platform
     await webhook.deliver(push("github"))
     [row] = await webhook.deliveries()
@@ -194,7 +194,7 @@ async def test_replay_that_waits_is_asked_for_by_its_author(api: Api, webhook: W
     assert entry.token_id is not None and entry.request_id is not None
     approval = f"/v1/deployments/{deployment['id']}/approve"
     await api.expect((409, "second-person-required"), "POST", approval, by="maintainer")
-    # Whatever the host sends again names nobody.
+    # A redelivery by the host names no person.
     await webhook.deliver(push("github", after="b" * 40))
     await platform.settle()
     await _process_waiting(api)
@@ -223,7 +223,7 @@ async def test_replay_that_closes_a_preview_later(api: Api, webhook: WebhookRepo
 async def test_replay_that_closes_a_preview_with_a_gate(
     api: Api, webhook: WebhookRepository, gate: str, status: str
 ) -> None:
-    """It takes the role that removing the preview takes."""
+    """The replay needs the role that removing the preview needs."""
     await webhook.deliver(pull("github", "closed"), "closed")
     [row] = await webhook.deliveries()
     await webhook.deliver(pull("github", "opened"), "opened")

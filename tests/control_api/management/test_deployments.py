@@ -29,7 +29,7 @@ async def _gated(api: Api) -> None:
 
 
 async def _wait(api: Api, ref: str | None = COMMIT, by: str = "deployer") -> int:
-    """Ask for a deployment that waits for approval, and let its commit be known if `ref` is one."""
+    """Request a deployment that waits for approval. Its commit is known if `ref` is a commit."""
     await _gated(api)
     token = api.platform.acme.token(by)
     body = {} if ref is None else {"ref": ref}
@@ -211,7 +211,7 @@ async def test_approve(api: Api) -> None:
 
 @pytest.mark.parametrize("by", ["maintainer", "deployer"])
 async def test_a_finished_deployment_is_refused_for_its_status(api: Api, by: str) -> None:
-    """Not for its requester or for inputs that changed since: nobody could do anything about these."""
+    """The refusal does not name the requester or changed inputs, because these no longer matter."""
     number = await _wait(api, by=by)
     await api.call("POST", f"/v1/deployments/{number}/cancel", by=by)
     await api.call("PUT", _path(api, "variables/A"), {"value": "1"}, by="deployer")
@@ -266,7 +266,8 @@ async def test_changed_inputs_need_their_digest(api: Api) -> None:
 
 
 async def test_author_of_any_changed_variable_does_not_approve(api: Api) -> None:
-    """An update keeps what the version before has set; a replacement of all variables does not."""
+    """An update keeps the variables of the version before, with their authors; a replacement of all variables does
+    not."""
     await _set(api, "BEFORE", by="admin")
     number = await _wait(api)
     await _set(api, "HERS", by="maintainer")

@@ -88,8 +88,11 @@ async def test_refused_keys(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.both_databases
-async def test_pings_create_only_while_there_is_room(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the environment and in the account; the edges learn it with the change that fills or empties it."""
+async def test_pings_create_heartbeats_only_below_the_limits(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limits of the environment and of the account apply. The change that reaches or leaves a limit informs the
+    edges."""
     secret = (await api.call("POST", keys_of(api))).data["key"]
 
     async def may_create() -> bool | None:
@@ -166,6 +169,6 @@ async def test_the_log_of_a_heartbeat(api: Api) -> None:
         }
         for number in (2, 1, 0)
     ]
-    # It goes with the heartbeat.
+    # The log is removed with the heartbeat.
     await api.call("DELETE", f"{HEARTBEATS}/{made['id']}")
     await api.expect((404, "not-found"), "GET", path)

@@ -118,7 +118,7 @@ async def test_pages_in_the_order_of_promotions(api: Api) -> None:
     assert (await api.call("GET", f"{other}?cursor={cursor}")).fields == ["cursor"]
 
 
-async def test_what_is_live_and_what_waits(api: Api) -> None:
+async def test_live_and_waiting_deployments(api: Api) -> None:
     acme = api.platform.acme
     environment, built = acme.environment("shop/production"), acme.deployments["production"]
     async with api.platform.sessions() as session, session.begin():
@@ -221,7 +221,7 @@ async def test_invalid_settings(shared_api: Api, body: dict[str, Any], fields: l
 async def test_two_people_edit(api: Api) -> None:
     path = _path(api)
     etag = (await api.call("GET", path)).headers["ETag"]
-    # The lock is none of the settings.
+    # The lock is not one of the settings.
     await api.call("PUT", f"{path}/lock", {"reason": "sale"})
     assert (await api.call("GET", path)).headers["ETag"] == etag
     changed = await api.call("PATCH", path, {"order": 5}, headers={"If-Match": etag})
@@ -234,7 +234,7 @@ async def test_two_people_edit(api: Api) -> None:
 
 async def test_one_person_does_not_lower_a_gate(api: Api) -> None:
     path = _path(api)
-    # Without approvals, a window is no gate.
+    # Without approvals, a window is not a gate.
     await api.call("PATCH", path, {"window": "mon-thu 09:00-16:00"})
     assert (await api.call("PATCH", path, {"window": None})).status == 200
     raised = {"window": "mon-thu 09:00-16:00", "approval": {"deploys": True, "variables": True}}
@@ -250,12 +250,12 @@ async def test_one_person_does_not_lower_a_gate(api: Api) -> None:
         refused = await api.expect((409, "second-person-required"), "PATCH", path, lowered)
         assert "configuration review" in refused.json()["detail"]
     await api.expect((409, "second-person-required"), "DELETE", path)
-    # What keeps the gate, or raises it, needs nobody else.
+    # A change that keeps or raises the gate needs no second person.
     assert (await api.call("PATCH", path, {"window": "mon-wed 10:00-16:00"})).status == 200
 
 
 async def test_gate_of_a_preview(api: Api) -> None:
-    """A configuration does not see it."""
+    """Configurations do not contain previews."""
     await api.platform.change("shop/development", type="preview", deploys_need_approval=True)
     path = _path(api, "shop/development")
     for method, body in (("PATCH", {"approval": {"deploys": False}}), ("DELETE", None)):
@@ -263,7 +263,7 @@ async def test_gate_of_a_preview(api: Api) -> None:
         assert "Close the preview instead" in refused.json()["detail"]
 
 
-async def test_a_gate_raised_meanwhile_counts(api: Api) -> None:
+async def test_gate_raised_meanwhile_applies(api: Api) -> None:
     """The removal and the change wait for the transaction that raises the gate."""
     outcomes = await asyncio.gather(
         api.call("PATCH", _path(api), {"approval": {"deploys": True}}),
@@ -304,7 +304,7 @@ async def test_lock(api: Api) -> None:
     assert [action for action, _ in await api.audit(2)] == ["environment.unlock", "environment.lock"]
 
 
-async def test_remove_revokes_keys_and_cancels_what_waits(api: Api) -> None:
+async def test_removal_revokes_keys_and_cancels_waiting_deployments(api: Api) -> None:
     platform = api.platform
     async with platform.sessions() as session, session.begin():
         waiting = await add_deployment(
@@ -331,7 +331,7 @@ async def test_remove_waits_for_the_active_deployment(api: Api, status: str) -> 
 
 
 async def test_remove_while_edges_cannot_be_informed(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment is removed all the same, and a warning says so."""
+    """The environment is removed nevertheless, and the response has a warning."""
 
     async def fail(*_: Any) -> None:
         raise StorageUnavailable("Redis is away.")

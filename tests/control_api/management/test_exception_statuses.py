@@ -1,4 +1,4 @@
-"""What people decide about groups of exceptions, two at a time."""
+"""Concurrent decisions of two people about groups of exceptions."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -67,7 +67,7 @@ async def test_at_the_limit_only_groups_that_were_read_and_not_changed_are_forgo
                 session, acme.account, target, prepared, change, _ACTOR, NOW, lambda settings: None
             )
 
-    # Both have read the database, and ask the column store meanwhile.
+    # Both requests have read the database, and now query the column store.
     first, second = await read(), await read()
     await ignore(first, "a" * 16, [gone])
     await _change(api, changed, "resolved", NOW + timedelta(seconds=1))

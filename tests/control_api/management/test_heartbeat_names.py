@@ -1,4 +1,4 @@
-"""The edges find a heartbeat by the name that it has now."""
+"""The edges find a heartbeat by its current name."""
 
 import pytest
 
@@ -29,7 +29,7 @@ async def test_names_follow_every_change(api: Api) -> None:
     assert [await find(api, name) for name in ("one", "zwei ü", "three")] == [second["id"], None, first["id"]]
     await api.call("DELETE", f"{HEARTBEATS}/{second['id']}", by="deployer")
     assert await find(api, "one") is None
-    # A name that was given up may be given again.
+    # A released name can be used again.
     third = await create(api, name="one")
     assert await find(api, "one") == third["id"]
     removed = await api.call("DELETE", environment_of(api), by="owner")

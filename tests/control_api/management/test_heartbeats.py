@@ -48,7 +48,7 @@ async def create(api: Api, **body: Any) -> Any:
 
 
 async def find_key(api: Api, secret: str) -> KeyEntry | None:
-    """Return what the edges know about a key."""
+    """Return the entry that the edges have for a key."""
     return await api.platform.directory.find(digest_credential(secret))
 
 
@@ -137,7 +137,7 @@ async def test_create(api: Api) -> None:
     ids=str,
 )
 async def test_invalid_heartbeats(shared_api: Api, body: dict[str, Any], errors: dict[str, str]) -> None:
-    """An empty message stands for any."""
+    """An empty message stands for any message."""
     whole = {"name": "backup", "period_seconds": 3600, **body} if body else {"period_seconds": 3600}
     refused = await shared_api.expect(
         (422, "validation-failed"), "POST", f"{environment_of(shared_api)}/heartbeats", whole
@@ -162,8 +162,10 @@ async def test_names_are_unique_in_an_environment(api: Api) -> None:
     assert (await api.call("PATCH", f"{HEARTBEATS}/{first['id']}", {"name": " backup "})).status == 200
 
 
-async def test_an_account_has_so_many_heartbeats(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of other accounts do not count."""
+async def test_number_of_heartbeats_of_an_account_is_limited(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Heartbeats of other accounts do not count."""
     monkeypatch.setattr(limits, "MAX_MONITORS", 2)
     await create(api)
     refused = await api.expect(
@@ -237,7 +239,7 @@ async def test_concurrent_changes_of_different_settings_are_all_kept(api: Api) -
 
 
 async def test_a_new_schedule_applies_at_once(api: Api) -> None:
-    """The state follows, though no signal arrives."""
+    """The state changes even though no signal arrives."""
     async with api.platform.sessions() as session, session.begin():
         await session.execute(
             update(HeartbeatState).values(
@@ -274,13 +276,13 @@ async def test_remove(api: Api) -> None:
     assert await find_key(api, made["ping_key"]["key"]) is None
     await api.expect((404, "not-found"), "DELETE", path)
     assert await api.audit(1) == [("heartbeat.remove", f"heartbeat {made['id']}")]
-    # Its number is not used again: late signals must reach no other heartbeat.
+    # The number is not used again, so that late signals reach no other heartbeat.
     assert (await create(api))["id"] > made["id"]
 
 
 @pytest.mark.both_databases
 async def test_concurrent_requests(api: Api) -> None:
-    """Of two creations with one name, one succeeds; removals, changes and new keys at the same time end in order."""
+    """One of two creations with the same name succeeds. Concurrent removals, changes and new keys are serialized."""
     body = {"name": "twice", "period_seconds": 60}
     made = await asyncio.gather(
         *(api.call("POST", f"{environment_of(api)}/heartbeats", body) for _ in range(3))
@@ -414,7 +416,7 @@ async def test_pages_of_runs(api: Api) -> None:
     await _add_runs(api, *({"run_id": RUN.format(n), "first_ms": T0 + n} for n in (100, 101)))
     rest = (await api.call("GET", f"{path}?limit=9&cursor={first['next_cursor']}")).json()
     assert [run["run_id"] for run in first["data"] + rest["data"]] == expected
-    # A cursor of another list, or an altered one.
+    # A cursor of another list, or an altered cursor.
     cursor = first["next_cursor"]
     for other in (cursor[:-1], cursor[:-1] + ("A" if cursor[-1] != "A" else "B")):
         assert (await api.call("GET", f"{path}?cursor={other}")).fields == ["cursor"]

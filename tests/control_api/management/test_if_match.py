@@ -1,4 +1,4 @@
-"""`If-Match` is never ignored: no operation is done for a version that its object does not have."""
+"""`If-Match` is never ignored: no operation applies to another version of its object."""
 
 import re
 from typing import Any
@@ -16,7 +16,7 @@ _WRONG = {"If-Match": '"of another version"'}
 
 
 def _address(path: str, tenant: Tenant) -> str:
-    """Return the path at objects of the tenant; what it has none of has the number 1."""
+    """Return the path with objects of the tenant. Objects that the tenant does not have get the number 1."""
     assert tenant.site is not None and tenant.heartbeat is not None and tenant.queue is not None
     assert tenant.repository is not None
     known = {
@@ -65,7 +65,7 @@ def _body(operation: Operation) -> Any:
 
 
 async def test_another_version(shared_api: Api) -> None:
-    """Each operation is refused, and nothing changes. An operation whose object has an ETag says which."""
+    """Each operation is refused, and nothing changes. If the object has an ETag, the response has the present one."""
     refused = set()
     contents = await shared_api.platform.contents()
     for operation in _OPERATIONS:
@@ -74,7 +74,7 @@ async def test_another_version(shared_api: Api) -> None:
         path = _address(operation.path, shared_api.platform.acme)
         response = await shared_api.call(operation.method, path, _body(operation), headers=_WRONG)
         if response.status != 412:
-            # What the request is about is not there, or it is invalid without the header too.
+            # The object of the request does not exist, or the request is invalid even without the header.
             assert response.status in (404, 422), (operation.id, response.status, response.body)
             continue
         refused.add(operation.id)
@@ -91,7 +91,7 @@ async def test_another_version(shared_api: Api) -> None:
 
 @pytest.mark.parametrize("tags", ["*", '"of another version", {etag}', "{etag}"])
 async def test_the_present_version(shared_api: Api, tags: str) -> None:
-    """Read with the condition that it is the present version."""
+    """The operation is conditional on the present version."""
     for operation in _OPERATIONS:
         if operation.method == "GET" and operation.has_etag and operation.id != "read_exception":
             path = _address(operation.path, shared_api.platform.acme)
@@ -107,7 +107,7 @@ _REMOVED = ("person", "repository", "heartbeat", "queue", "site", "channel", "ru
 
 @pytest.mark.parametrize("kind", [*_REMOVED, "project", "environment"])
 async def test_removals_of_one_version(monitored: Api, kind: str) -> None:
-    """What was changed since it was read is not removed."""
+    """An object that changed after it was read is not removed."""
     api = monitored
     [path] = [
         each.path for each in _OPERATIONS if each.method == "PATCH" and each.path.endswith(f"/{{{kind}}}")
@@ -119,7 +119,7 @@ async def test_removals_of_one_version(monitored: Api, kind: str) -> None:
         "environment": {"approval": {"deploys": False}, "name": "Live"},
     }.get(kind, {"name": "Other"})
     if kind == "project":
-        # One without environments and sites.
+        # A project without environments and sites.
         made = await api.call("POST", "/v1/projects", {"name": "Empty", "slug": "empty"})
         path = f"/v1/projects/{made.data['id']}"
     before = await api.call("PATCH", path, {})

@@ -1,4 +1,4 @@
-"""Incidents, silences and sent notifications: who sees them, and what people do about them."""
+"""Incidents, silences and sent notifications: who sees them, and the operations on them."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -71,7 +71,7 @@ async def test_filters(monitored: Api) -> None:
     assert await numbers("kind=heartbeat&subject=2") == [late.id]
 
 
-def test_what_incidents_are_about() -> None:
+def test_subjects_of_incidents() -> None:
     for kind, subject, facts, target in (
         ("heartbeat.down", "12", {}, ("heartbeat", "12")),
         ("queue.worker_lost", "4 w", {"queue_id": 4}, ("queue", "4")),
@@ -103,7 +103,7 @@ async def test_an_incident_in_words(monitored: Api) -> None:
     facts = {"heartbeat": "nightly 2", "failures_in_row": 0, "before_end": {"failures_in_row": 3}}
     ended = await _add(monitored, subject="h2", open_key=None, state="resolved", facts=json.dumps(facts))
     read = await monitored.read(f"/v1/incidents/{ended.id}")
-    # What was wrong stays readable after the end.
+    # The description of the fault stays readable after the end.
     assert (read["title"], read["silenced_until"]) == ("Heartbeat nightly 2 is down", None)
     assert [(each["name"], each["value"]) for each in read["figures"]] == [("failures in a row", 3.0)]
 
@@ -233,8 +233,8 @@ async def test_sending_again(monitored: Api) -> None:
     assert (await monitored.audit(1))[0] == ("notification.resend", f"notification {before['id']}")
 
 
-async def test_what_has_ended_is_not_sent_again(monitored: Api) -> None:
-    """At the receiver it would open an alert that nothing ends."""
+async def test_ended_incident_is_not_sent_again(monitored: Api) -> None:
+    """Otherwise the receiver would open an alert that never ends."""
     number = monitored.platform.acme.notified["notification"]
     path = f"/v1/notifications/{number}/resend"
     async with monitored.platform.sessions() as session, session.begin():

@@ -1,4 +1,5 @@
-"""The edges learn of changed keys after the commit: also by a repeated request, also if the key changes again."""
+"""The edges are informed of changed keys after the commit, even by a repeated request, and even if the key changes
+again."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -43,7 +44,7 @@ def _path(api: Api, creation: str) -> str:
 
 
 async def _live(api: Api) -> dict[bytes, KeyEntry]:
-    """Return the entries of all live keys and sites, as the database has them."""
+    """Return the entries of all live keys and sites in the database."""
     now = datetime.now(UTC)
     async with api.platform.sessions() as session:
         entries: Sequence[KeyEntry] = [
@@ -57,7 +58,7 @@ async def _live(api: Api) -> dict[bytes, KeyEntry]:
 
 
 async def _uninformed(api: Api) -> list[KeyEntry]:
-    """Return the live keys and sites that the edges do not know as they are."""
+    """Return the live keys and sites whose entries at the edges are missing or out of date."""
     directory = api.platform.directory
     return [entry for digest, entry in (await _live(api)).items() if await directory.find(digest) != entry]
 
@@ -75,7 +76,7 @@ async def _fail(*_: Any) -> None:
 async def test_a_repeated_request_informs_the_edges(
     monitored: Api, monkeypatch: pytest.MonkeyPatch, creation: str
 ) -> None:
-    """What the first request could not tell them, a repetition does, or its response has the warning too."""
+    """If the first request could not inform the edges, a repetition does, or its response has the warning too."""
     api, path = monitored, _path(monitored, creation)
     await _publish_all(api)
 
@@ -95,7 +96,7 @@ async def test_a_repeated_request_informs_the_edges(
 
 
 async def test_a_repeated_request_does_not_bring_a_revoked_key_back(monitored: Api) -> None:
-    """Nor a site that was removed."""
+    """A removed site does not come back either."""
     api = monitored
     for creation in ("environments/{environment}/ingest-keys", "projects/{project}/sites"):
         path, headers = _path(api, creation), {"Idempotency-Key": creation}
@@ -154,7 +155,7 @@ async def test_a_key_that_is_revoked_while_it_is_published(
 async def test_a_site_whose_domains_change_while_it_is_published(
     monitored: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last change counts at the edges."""
+    """The edges end with the last change."""
     api = monitored
 
     async def change(entry: KeyEntry) -> None:
@@ -179,7 +180,7 @@ async def test_a_site_whose_domains_change_while_it_is_published(
 async def test_a_failure_after_the_commit_is_no_error(
     monitored: Api, monkeypatch: pytest.MonkeyPatch, error: Exception, has_key: bool
 ) -> None:
-    """The change is made, so the response says so, with its ETag and a warning."""
+    """The change is committed, so the response is a success with the ETag and a warning."""
     api = monitored
     creation = "projects/{project}/sites"
 
@@ -197,7 +198,7 @@ async def test_a_failure_after_the_commit_is_no_error(
 
 
 async def test_requests_of_one_key_at_the_same_time(monitored: Api) -> None:
-    """One creates the key, and each response is the same."""
+    """One request creates the key, and all responses are the same."""
     api = monitored
     path = _path(api, "environments/{environment}/ingest-keys")
     made = await asyncio.gather(

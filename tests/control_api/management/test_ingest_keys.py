@@ -41,7 +41,7 @@ async def test_create_list_revoke(api: Api) -> None:
         staging.public_id,
         to_epoch_ms(expires_at),
     )
-    # The control plane takes it at once.
+    # The control plane accepts the key immediately.
     record = {"Authorization": f"Bearer {secrets[0]}"}
     body = {"deployment_id": "1", "version": "1", "service": "web"}
     assert (await api.platform.call("POST", "/v1/deployments", body, headers=record)).problem[0] != 401

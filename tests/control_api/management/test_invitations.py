@@ -1,4 +1,4 @@
-"""Invitations: who may invite whom, and that a secret opens the account once."""
+"""Invitations: who may invite whom, and that a secret works once."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -42,7 +42,7 @@ async def accept(api: Api, secret: str, name: str | None = "Eve") -> Response:
 
 
 async def expect_unusable(api: Api, secret: str, name: str | None = "Eve") -> bytes:
-    """Expect that nobody can join with the secret. Return the refusal, without the request's own ID."""
+    """Expect that the secret cannot be used to join. Return the refusal, without the request's own ID."""
     before = await api.platform.contents()
     refused = await accept(api, secret, name)
     assert refused.problem == (404, "not-found")
@@ -170,14 +170,14 @@ async def test_only_a_token_with_all_scopes_invites(api: Api) -> None:
             (403, "missing-scope"), "POST", INVITATIONS, body, by=by, scopes=ALL_SCOPES - {scope}
         )
         assert scope in refused.json()["detail"]
-    # One of an earlier version makes nobody a member.
+    # An invitation that an earlier version created with such a token adds no member.
     narrow = await invite(api)
     async with api.platform.sessions() as session, session.begin():
         await session.execute(update(Invitation).values(scopes="account:read account:write"))
     assert (await accept(api, narrow["secret"])).problem == (409, "conflict")
 
 
-async def test_unusable_secrets_are_not_told_apart(api: Api) -> None:
+async def test_unusable_secrets_get_the_same_response(api: Api) -> None:
     used, revoked, expired = [
         (await invite(api, email=f"{name}@new.example")) for name in ("used", "revoked", "expired")
     ]
@@ -190,7 +190,7 @@ async def test_unusable_secrets_are_not_told_apart(api: Api) -> None:
     secrets += [make_credential(kind) for kind in (CredentialKind.INVITATION, CredentialKind.API_TOKEN)]
     secrets += ["", "x" * 200, "phr_inv_ö", api.platform.acme.token()]
     assert len({await expect_unusable(api, secret) for secret in secrets}) == 1
-    # Without a name too: the secret is checked first.
+    # The same holds without a name, because the secret is checked first.
     assert await expect_unusable(api, used["secret"], None)
 
 
@@ -273,7 +273,7 @@ async def test_members_are_not_invited(api: Api) -> None:
     async with platform.sessions() as session, session.begin():
         await create_person(session, platform.acme.account, "Eve", EVE, "member", datetime.now(UTC))
     assert await expect_unusable(api, second["secret"])
-    # Nor does it bring the person back after a removal.
+    # The invitation does not restore a removed person either.
     (eve,) = await api.read(f"/v1/people?email={EVE}")
     assert (await api.call("DELETE", f"/v1/people/{eve['id']}")).status == 200
     assert await expect_unusable(api, second["secret"])
@@ -285,7 +285,7 @@ async def test_former_members_may_come_back(api: Api) -> None:
     assert (await api.call("DELETE", f"/v1/people/{viewer.public_id}")).status == 200
     joined = (await accept(api, (await invite(api, email=viewer.email))["secret"])).data
     assert joined["person"]["id"] == viewer.public_id
-    # What they had stays lost.
+    # Their former roles and tokens stay removed.
     assert (await api.call("GET", "/v1/account", by="viewer")).problem == (401, "invalid-credential")
     shop = f"/v1/projects/{platform.acme.projects['shop'].public_id}"
     refused = await platform.call("GET", shop, token=joined["api_token"])
@@ -401,7 +401,7 @@ async def test_invalid_invitations(shared_api: Api, body: dict[str, Any], fields
 
 
 async def test_attempts_count_towards_the_address(api: Api) -> None:
-    """With an invented token too: guesses never get a limit of their own."""
+    """This includes attempts with an invented token: guesses never get a separate limit."""
     limiter = RequestLimiter(RequestLimits(RateLimit(0.001, 1000), RateLimit(0.001, 2)), lambda: 0.0)
     platform = api.platform
     store: Any = None

@@ -1,4 +1,4 @@
-"""What lists and series show of the past of heartbeats and queues, and of the future of schedules."""
+"""Lists and series of the history of heartbeats and queues, and of the next runs of schedules."""
 
 import json
 import uuid
@@ -25,7 +25,7 @@ async def test_recent_runs(monitored: Api) -> None:
     assert acme is not None
     body = {"name": "Other 100%", "period_seconds": 60}
     other = await monitored.call("POST", f"/v1/environments/{production}/heartbeats", body)
-    # The last two of the first heartbeat began in the same millisecond.
+    # The last two runs of the first heartbeat began in the same millisecond.
     times = [(acme.id, 5), (acme.id, 4), (acme.id, 3), (acme.id, 3), (other.data["id"], 9)]
     async with monitored.platform.sessions() as session, session.begin():
         session.add_all(
@@ -42,7 +42,7 @@ async def test_recent_runs(monitored: Api) -> None:
     assert await runs("recent_runs=9") == [[RUN.format(4)], first]
     assert await runs("limit=10") == [None, None]
     assert await runs("recent_runs=2&search=NIGHT") == [first[:2]]
-    # Wildcards of LIKE are letters.
+    # Wildcards of LIKE match only themselves.
     assert await runs("recent_runs=2&search=100%25") == [[RUN.format(4)]]
     assert await runs("recent_runs=2&search=%25%25") == []
     assert (await monitored.call("GET", f"{HEARTBEATS}?recent_runs=61")).fields == ["recent_runs"]
@@ -105,7 +105,7 @@ async def test_history_of_a_queue(
     other = {"environment_id": "env_of_another_account", "queue_id": queue, "received_at": at(20)}
     await _insert(column_store, "pharos.queue_snapshots", [snapshot(9, 3, 99)], other)
     updates = [
-        # A job of before the range, one that is reported twice, and one in another step.
+        # A job before the range, a job that is reported twice, and a job in another step.
         update(1, -20, "busy", 40),
         update(1, 1, "busy", 40),
         update(1, 2, "busy", 41),

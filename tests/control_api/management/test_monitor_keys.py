@@ -54,7 +54,7 @@ async def test_create_list_revoke(api: Api, kind: str) -> None:
     assert revoked.data == {**made[0], "state": "revoked", "revoked_at": revoked.data["revoked_at"]}
     assert await find_key(api, secrets[0]) is None
     assert await find_key(api, secrets[1]) is not None
-    # Again changes nothing.
+    # A second revocation changes nothing.
     before = await api.platform.contents()
     assert (await api.call("DELETE", f"{path}/{made[0]['id']}")).data == revoked.data
     assert await api.platform.contents() == before
@@ -63,7 +63,7 @@ async def test_create_list_revoke(api: Api, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_keys_of_others(api: Api, kind: str) -> None:
-    """A key is only found at its own monitor, and a ping key is no monitor key."""
+    """A key is found only at its own monitor, and a ping key is not a monitor key."""
     acme, other = api.platform.acme, api.platform.other
     path = f"{monitor(acme, kind)}/keys"
     elsewhere = KINDS[kind == "heartbeat"]
@@ -101,7 +101,7 @@ async def test_a_key_expires_in_seconds_from_now(api: Api) -> None:
     assert expires - created == timedelta(hours=1)
 
 
-async def test_a_monitor_has_so_many_live_keys(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_of_live_keys_of_a_monitor_is_limited(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (monitor_keys, ping_keys):
         monkeypatch.setattr(module, "MAX_LIVE_KEYS", 1)
     for kind in ("keys", "ping-keys"):
@@ -110,7 +110,7 @@ async def test_a_monitor_has_so_many_live_keys(api: Api, monkeypatch: pytest.Mon
         await api.expect((409, "conflict"), "POST", path)
         await api.call("DELETE", f"{path}/{first.data['id']}")
         assert (await api.call("POST", path)).status == 201
-    # Each monitor has its own.
+    # Each monitor has a separate limit.
     assert (await api.call("POST", f"{monitor(api.platform.acme, 'queue')}/keys")).status == 201
 
 
@@ -132,7 +132,7 @@ async def test_ping_keys(api: Api) -> None:
         "ping-key.create",
         "ping-key.create",
     ]
-    # They are secrets: people who may only read do not see them.
+    # Ping keys are secrets: people who may only read do not see them.
     refused = await api.call("GET", path, by="viewer")
     assert refused.problem == (403, "deploy-not-allowed")
     refused = await api.call("GET", path, scopes=ALL_SCOPES - {"monitoring:write"})
@@ -149,7 +149,7 @@ async def test_ping_keys_sealed_under_a_lost_secret(api: Api) -> None:
 
 
 async def test_edges_that_cannot_be_informed(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The key is made or revoked all the same, and a warning says so."""
+    """The key is created or revoked nevertheless, and the response has a warning."""
 
     async def fail(*_: Any) -> None:
         raise StorageUnavailable("Redis is away.")

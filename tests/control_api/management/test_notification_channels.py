@@ -1,4 +1,4 @@
-"""Notification channels: secrets are never returned, and a removed channel leaves nothing behind."""
+"""Notification channels: secrets are never returned, and removal of a channel is complete."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -46,7 +46,7 @@ async def test_signing_secret_is_shown_once(api: Api) -> None:
     read = await api.call("GET", f"{_PATH}/{made['id']}")
     assert read.data == {name: value for name, value in made.items() if name != "signing_secret"}
     assert read.data["settings"] == _WEBHOOK["settings"]
-    # Changing the URL needs nothing else, and keeps the secret, which is never sent.
+    # Changing the URL needs no other field, and keeps the secret, which is never returned.
     moved = await api.call("PATCH", f"{_PATH}/{made['id']}", {"settings": {"url": "https://b.example/in"}})
     assert moved.data["settings"] == {"url": "https://b.example/in"}
     assert await _secrets(api, made["number"]) == {"signing_secret": secret}
@@ -73,7 +73,7 @@ async def test_secrets_are_never_returned(api: Api) -> None:
 
 
 async def test_secrets_are_not_sent_to_another_server(api: Api) -> None:
-    """Whoever may change a channel must not learn its secrets by a server of their own."""
+    """A person who may change a channel must not be able to send its secrets to another server."""
     token = {"bot_token": f"1234:{'a' * 35}"}
     for made, moved, needed in (
         (_TOPIC, {"server": "https://other.example"}, {"topic": "again", "token": ""}),
@@ -109,7 +109,7 @@ async def test_secrets_are_not_sent_to_another_server(api: Api) -> None:
         expected = {name: value for name, value in {**before, **needed}.items() if value}
         assert await _secrets(api, channel["number"]) == expected
         await api.call("DELETE", path)
-    # Another path of the same server is no other server.
+    # Another path on the same server needs no new secrets.
     channel = (await api.call("POST", _PATH, {**_TOPIC, "settings": {"server": "https://a.example"}})).data
     same = {"settings": {"server": "https://A.example:443/ntfy"}}
     assert (await api.call("PATCH", f"{_PATH}/{channel['id']}", same)).status == 200
@@ -120,7 +120,7 @@ async def test_channel_with_a_lost_key_is_repaired(api: Api) -> None:
     async with api.platform.sessions() as session, session.begin():
         await session.execute(update(NotificationChannel).values(sealing_key_id="lost"))
         row = await session.get_one(NotificationChannel, channel["number"])
-        # Not enough alone: the others may be needed later.
+        # One secret is not enough: the others may be needed later.
         for settings, secrets in (({"server": "https://b.example"}, {}), ({}, {"token": "tk_new"})):
             with pytest.raises(CannotOpen):
                 change_destination(row, settings, secrets, VARIABLE_KEYS)
@@ -170,7 +170,7 @@ async def test_members_see_names_only(monitored: Api) -> None:
 
 
 async def test_errors_of_deliveries_are_for_managers(monitored: Api) -> None:
-    """They name the server of a channel, and quote what it answered."""
+    """Errors name the server of a channel, and quote its response."""
     notified = monitored.platform.acme.notified
     async with monitored.platform.sessions() as session, session.begin():
         await session.execute(update(Notification).values(last_error="hooks.internal: secret"))
@@ -187,7 +187,7 @@ async def test_errors_of_deliveries_are_for_managers(monitored: Api) -> None:
             assert (b"hooks.internal" in answer.body) is is_shown, (person, path)
 
 
-async def test_a_test_takes_the_way_of_every_event(monitored: Api) -> None:
+async def test_test_notification_uses_the_normal_path(monitored: Api) -> None:
     number = monitored.platform.acme.notified["channel"]
     started = await monitored.call("POST", f"{_PATH}/{number}/test")
     assert started.status == 202
@@ -207,7 +207,7 @@ async def test_a_test_takes_the_way_of_every_event(monitored: Api) -> None:
 
 
 async def test_tests_of_a_day_are_limited(monitored: Api) -> None:
-    """Channels that are made for one test each must not flood an address either."""
+    """Creating a channel for each test must not flood an address either."""
     acme, now = monitored.platform.acme, datetime.now(UTC)
     path = f"{_PATH}/{acme.notified['channel']}/test"
     async with monitored.platform.sessions() as session, session.begin():
@@ -224,13 +224,13 @@ async def test_tests_of_a_day_are_limited(monitored: Api) -> None:
 
 
 async def test_another_test_replaces_one_that_waits_for_a_retry(monitored: Api) -> None:
-    """People test again when they have corrected the channel."""
+    """People test again after they have corrected the channel."""
     notified, now = monitored.platform.acme.notified, datetime.now(UTC)
     path = f"{_PATH}/{notified['channel']}/test"
     async with monitored.platform.sessions() as session, session.begin():
         await session.execute(update(NotificationGroup).values(family="test"))
         await session.execute(update(Notification).values(status="pending", last_error="Connection refused."))
-    # Long enough ago, and by a clock that was ahead.
+    # Tests long enough ago, and of a clock that was ahead, do not count.
     for tested_at in (now - timedelta(seconds=31), now + timedelta(hours=1)):
         async with monitored.platform.sessions() as session, session.begin():
             await session.execute(update(NotificationChannel).values(tested_at=tested_at))
@@ -277,7 +277,7 @@ async def test_quiet_hours_are_changed_and_cleared(monitored: Api) -> None:
     assert (await monitored.call("PATCH", path, {"name": "other"})).data["quiet_hours"] == hours
     assert (await monitored.call("PATCH", path, {"quiet_hours": None})).data["quiet_hours"] is None
     async with monitored.platform.sessions() as session:
-        # The group worker looks at the channel's groups at once, and at those of no other channel.
+        # The group worker checks the groups of this channel immediately, and those of no other channel.
         rows = await session.execute(select(NotificationGroup.account_id, NotificationGroup.due_at))
         due = {row.account_id: row.due_at for row in rows}
     assert due[monitored.platform.acme.account.id] != later

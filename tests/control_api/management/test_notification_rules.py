@@ -1,4 +1,4 @@
-"""Notification rules: who may make which, and whom they may name."""
+"""Notification rules: who may create them, and which recipients they may have."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ async def test_a_rule_of_a_project(monitored: Api) -> None:
     )
     made = await monitored.call("POST", _PATH, body, by="maintainer")
     assert made.status == 201, made.body
-    # Each once, and in the order of the catalogue.
+    # Each kind appears once, in the order of the catalogue.
     assert made.data["kinds"] == ["deployment", "heartbeat.down"]
     assert [each["person"] and each["person"]["id"] for each in made.data["recipients"]] == [
         None,
@@ -48,7 +48,7 @@ async def test_a_rule_of_a_project(monitored: Api) -> None:
     ]
 
 
-async def test_who_makes_which_rule(monitored: Api) -> None:
+async def test_who_may_create_rules(monitored: Api) -> None:
     acme = monitored.platform.acme
     shop, blog = acme.projects["shop"].public_id, acme.projects["blog"].public_id
     await monitored.expect((403, "not-allowed"), "POST", _PATH, _rule(monitored), by="maintainer")
@@ -59,7 +59,7 @@ async def test_who_makes_which_rule(monitored: Api) -> None:
     await monitored.expect((404, "not-found"), "POST", _PATH, _rule(monitored, project=foreign))
     made = await monitored.call("POST", _PATH, _rule(monitored), by="admin")
     path = f"{_PATH}/{made.data['id']}"
-    # Everybody may read it, and only owners and admins change it.
+    # All members may read it, and only owners and admins may change it.
     assert (await monitored.read(path, by="stranger"))["name"] == "all"
     for method, body in (("PATCH", {"name": "mine"}), ("DELETE", None)):
         await monitored.expect((403, "not-allowed"), method, path, body, by="maintainer")
@@ -94,7 +94,7 @@ async def test_lists_have_what_the_caller_may_read(monitored: Api) -> None:
         ({"recipients": [{"channel": 999}]}, ["recipients[0].channel"]),
         ({"recipients": [{"channel": "{foreign_channel}"}]}, ["recipients[0].channel"]),
         ({"recipients": [{"person": "{foreign_person}"}]}, ["recipients[0].person"]),
-        # Who may not read the project is not told of it.
+        # A person without access to the project does not see its rules.
         ({"project": "{shop}", "recipients": [{"person": "{stranger}"}]}, ["recipients[0].person"]),
         ({"environment": "{production}"}, ["environment"]),
         ({"project": "{blog}", "environment": "{production}"}, ["environment"]),
@@ -125,14 +125,14 @@ async def test_refused_rules(shared_api: Api, fields: dict[str, Any], named: lis
     assert refused.fields == named
 
 
-async def test_default_rule_applies_until_there_is_one_of_the_whole_account(api: Api) -> None:
+async def test_default_rule_applies_until_the_account_has_a_rule(api: Api) -> None:
     default = await api.read("/v1/default-notification-rule", by="stranger")
     assert default["applies"] is True
     assert [each["person"]["email"] for each in default["recipients"]] == ["owner@acme.example"]
     assert "heartbeat.down" in default["kinds"] and "heartbeat.late" not in default["kinds"]
     assert default["production_kinds"] == ["exception.new", "exception.regressed", "exception.spike"]
     for name, rule, applies in (
-        # Its recipients may have been removed: somebody must hear of what happens.
+        # The recipients of a rule may have been removed, but notifications must still reach a person.
         ("nobody", {"recipients": []}, True),
         ("off", {"recipients": [], "enabled": False}, False),
     ):

@@ -34,7 +34,7 @@ def _ago(**since: float) -> datetime:
 
 @dataclass(slots=True)
 class Watched:
-    """A platform whose environments have IDs of their own: all tests share the column store."""
+    """A platform whose environments have new IDs, because all tests share the column store."""
 
     api: Api
     store: ChdbColumnStore
@@ -86,7 +86,7 @@ async def watched(monitored: Api, column_store: ChdbColumnStore) -> AsyncIterato
 
 
 def _kinds(overview: Any) -> dict[str, Any]:
-    """Return the items by kind, of which each has one."""
+    """Return the items by kind. There is one item of each kind."""
     items = overview["attention"]["items"]
     kinds = {item["kind"]: item for item in items}
     assert len(kinds) == len(items), items
@@ -180,7 +180,7 @@ async def test_overview_lists_what_needs_attention(watched: Watched) -> None:
     )
     assert blog["deployment"]["number"] > older.id and blog["state"] in ("ok", "warning")
 
-    # An incident of the same heartbeat is the one item of it, and a decision ends the item of a group.
+    # An incident replaces the item of its heartbeat, and a decision ends the item of a group.
     async with watched.api.platform.sessions() as session, session.begin():
         await add_incident(session, acme, now, subject=str(acme.heartbeat.id))
         await add_incident(
@@ -239,9 +239,10 @@ def _are_of_one_scope(name: str, series: str) -> bool:
 
 
 async def test_timeline_counts_in_buckets(watched: Watched) -> None:
-    """A day in buckets of an hour: each thing is in the bucket of its time, and what lies outside is in none."""
+    """A day in buckets of an hour: each event is in the bucket of its time, and events outside of the day are in
+    none."""
     acme = watched.api.platform.acme
-    # Long before the deployments of the platform, which was made up to an hour ago.
+    # Long before the deployments of the platform, which was created up to an hour ago.
     end = _ago(hours=12).replace(minute=0, second=0, microsecond=0)
     begin = end - timedelta(hours=6)
 
@@ -265,7 +266,7 @@ async def test_timeline_counts_in_buckets(watched: Watched) -> None:
                 session, acme, at(started), subject=f"s{number}",
                 resolved_at=None if resolved is None else at(resolved),
             )  # fmt: skip
-        # An event without an end, such as a deployment that succeeded, is no incident.
+        # An event without an end, such as a successful deployment, is not an incident.
         await add_incident(session, acme, at(0.6), subject="s9", state="info")
         live = await add_deployment(session, acme, "shop/production", at(4), finished_at=at(4.5))
         await add_deployment(session, acme, "shop/production", at(-2), finished_at=at(-1.9))
@@ -304,7 +305,7 @@ async def test_timeline_counts_in_buckets(watched: Watched) -> None:
     assert await watched.api.read(f"{marker_path}?{query.rpartition('&')[0]}") == timeline["deployments"]
     marker_path = f"/v1/projects/{acme.projects['shop'].public_id}/deployment-markers"
     assert await watched.api.read(f"{marker_path}?{query.rpartition('&')[0]}") == timeline["deployments"]
-    # Deployments are kept for longer than telemetry.
+    # Deployments are retained longer than telemetry.
     assert len(await watched.api.read(f"{marker_path}?since=1000d")) > len(timeline["deployments"])
     refused = await watched.api.call("GET", f"{marker_path}?since=2000d")
     assert (refused.status, refused.fields) == (422, ["since"])
@@ -312,7 +313,7 @@ async def test_timeline_counts_in_buckets(watched: Watched) -> None:
     assert not blog["deployments"] and not any(blog["exceptions"] + blog["heartbeat_failures"])
 
 
-async def test_first_steps_are_done_by_what_arrives(watched: Watched) -> None:
+async def test_first_steps_are_completed_by_received_data(watched: Watched) -> None:
     acme, now = watched.api.platform.acme, datetime.now(UTC)
 
     async def done() -> set[str]:

@@ -1,4 +1,4 @@
-"""Lists of the management API, paged while rows are inserted: no row of before is repeated or left out."""
+"""Lists of the management API, paged while rows are inserted: no earlier row is repeated or omitted."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -35,7 +35,7 @@ ELSEWHERE = {
     # Of several projects.
     "list_all_environments",
 }
-"""Lists with tests of their own for this, in the files of their operations."""
+"""Lists that the test files of their operations cover."""
 
 Insert = Callable[[int], Awaitable[object]]
 
@@ -78,7 +78,7 @@ async def _check_pages(api: Api, operation: Operation, insert: Insert) -> None:
         if page["next_cursor"] is None:
             break
         cursor = f"&cursor={page['next_cursor']}"
-        # More would make the list of environments, whose newest come last, endless.
+        # More inserts would make the list of environments, which has the newest last, endless.
         if number < 8:
             await insert(number)
             number += 1
@@ -91,7 +91,7 @@ def _make_threshold(number: int) -> dict[str, Any]:
 
 
 def _inserts(api: Api) -> dict[str, Insert]:
-    """Return for each list what inserts a row; its argument is another number each time."""
+    """Return for each list a function that inserts a row. Its argument is a new number each time."""
     platform, acme = api.platform, api.platform.acme
     shop, production = acme.projects["shop"], acme.environment("shop/production").public_id
     assert acme.site is not None

@@ -52,7 +52,7 @@ async def test_list_and_read(shared_api: Api) -> None:
         ("admin", "admin", "member", None),
         ("owner", "viewer", "owner", None),
         ("owner", "admin", "owner", None),
-        # Only an owner makes an owner, or changes one: not even to the same role.
+        # Only an owner may make a person an owner, or change an owner, even to the same role.
         ("admin", "viewer", "owner", (403, "not-allowed")),
         ("admin", "admin", "owner", (403, "not-allowed")),
         ("admin", "owner", "member", (403, "not-allowed")),
@@ -74,7 +74,7 @@ async def test_roles(api: Api, by: str, target: str, role: str, problem: tuple[i
     assert entry["details"] == {"from": former, "to": role}
 
 
-async def test_an_owner_may_go_once_there_is_another(api: Api) -> None:
+async def test_owner_may_leave_if_another_owner_exists(api: Api) -> None:
     await make_owner(api)
     assert (await api.call("PATCH", path_of(api, "owner"), {"role": "member"}, by="admin")).status == 200
     await api.expect((409, "last-owner"), "DELETE", path_of(api, "admin"), by="admin")
@@ -119,7 +119,7 @@ async def test_removal_ends_all_access(api: Api) -> None:
         "revoked_report_links": False,
     }
     await api.expect((404, "not-found"), "DELETE", path_of(api, "maintainer"))
-    # Those of others stay.
+    # Tokens and roles of other people are unchanged.
     assert await api.read(f"/v1/projects/{platform.acme.projects['shop'].public_id}", by="viewer")
 
 
@@ -154,7 +154,7 @@ async def test_a_new_role_ends_invitations_that_go_beyond_it(
     for role in ("owner", "member"):
         invited = {"email": f"{role}@new.example", "role": role}
         assert (await api.call("POST", "/v1/invitations", invited, by="admin")).status == 201
-    # One of somebody else, which stays.
+    # An invitation of another person, which stays valid.
     assert (await api.call("POST", "/v1/invitations", {"email": "x@new.example"})).status == 201
     assert (await api.call("PATCH", path_of(api, "admin"), body)).status == 200
     pending = await api.read("/v1/invitations?state=pending")
@@ -170,7 +170,8 @@ async def test_removal_ends_invitations(api: Api) -> None:
 
 
 async def test_removal_cancels_notifications(api: Api) -> None:
-    """Also of incidents that are open: invited again, the person hears of none that began before."""
+    """Notifications of open incidents are cancelled too: after a new invitation, the person gets none about earlier
+    incidents."""
     acme, other = api.platform.acme, api.platform.other
     person, now = acme.people["viewer"], datetime.now(UTC)
     async with api.platform.sessions() as session, session.begin():
@@ -200,7 +201,7 @@ async def test_removal_cancels_notifications(api: Api) -> None:
 
 
 async def test_links_to_reports_outlive_their_maker_unless_they_are_revoked(api: Api) -> None:
-    """Somebody about to leave may make a link without end: the removal says so, and can revoke it."""
+    """A person may create a link without an end before leaving. The removal reports such links, and can revoke them."""
     assert api.platform.acme.site is not None
     shares = f"/v1/analytics/sites/{api.platform.acme.site.id}/shares"
     made = [
@@ -216,7 +217,7 @@ async def test_links_to_reports_outlive_their_maker_unless_they_are_revoked(api:
 
 
 async def test_access_to_other_accounts_stays(api: Api) -> None:
-    """Expired tokens were none any more, so they are not counted."""
+    """Expired tokens gave no access, so they are not counted."""
     platform = api.platform
     admin, shop = platform.other.people["admin"], platform.other.projects["shop"]
     roles = [{"project": platform.acme.projects["shop"].public_id, "role": "viewer"}]
@@ -242,7 +243,7 @@ _ROUNDS = 5
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("second", ["DELETE", "PATCH"])
-async def test_two_owners_who_go_at_once_leave_one(api: Api, second: str) -> None:
+async def test_one_of_two_owners_who_leave_concurrently_stays(api: Api, second: str) -> None:
     platform, account = api.platform, api.platform.acme.account
     of_account = Membership.account_id == account.id
     for number in range(_ROUNDS):
@@ -267,7 +268,7 @@ async def test_two_owners_who_go_at_once_leave_one(api: Api, second: str) -> Non
 
 @pytest.mark.both_databases
 async def test_a_person_who_is_being_removed_gets_no_new_access(api: Api) -> None:
-    """Neither a token that works nor a role is left."""
+    """Afterwards the person has neither a working token nor a role."""
     platform, account = api.platform, api.platform.acme.account
     shop = platform.acme.projects["shop"].public_id
     people = []
@@ -302,7 +303,7 @@ async def test_a_person_who_is_being_removed_gets_no_new_access(api: Api) -> Non
         ("PUT", "/v1/projects/{shop}/members/{viewer}", b'"role": "maintainer"}'),
     ],
 )
-async def test_somebody_who_is_removed_while_the_body_arrives_gives_nobody_access(
+async def test_person_removed_while_the_body_arrives_grants_no_access(
     api: Api, method: str, path: str, rest: bytes
 ) -> None:
     platform = api.platform

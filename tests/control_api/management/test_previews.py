@@ -50,7 +50,7 @@ async def test_open_list_close(api: Api) -> None:
     assert (deployment["environment_id"], deployment["status"]) == (preview["id"], "queued")
     assert preview["active_deployment"] == {"id": deployment["id"], "status": "queued"}
     assert [action for action, _ in await api.audit(2)] == ["deployment.queue", "environment.create"]
-    # What is queued builds what the branch has by then.
+    # A queued deployment builds the head that the branch has when it starts.
     again = await _open(api, "feature/Login")
     assert (again["preview"]["id"], again["deployment"]["id"]) == (preview["id"], deployment["id"])
     await _open(api, "other")
@@ -129,7 +129,7 @@ async def test_variables_of_an_environment(api: Api) -> None:
     assert stored is not None
     assert VARIABLE_KEYS.open(Sealed(stored.key_id, stored.sealed), preview["id"]) == {"A": "1"}
 
-    # Of a preview with approvals a deployer alone does not dispose.
+    # A deployer alone cannot close a preview that needs approvals.
     path = _path(api, f"/{preview['id']}")
     await api.expect((403, "deploy-not-allowed"), "DELETE", path, by="deployer")
     closed = await api.call("DELETE", path, by="maintainer")
@@ -167,7 +167,7 @@ async def test_keys_are_revoked_at_the_edges(api: Api, monkeypatch: pytest.Monke
 
 
 @pytest.mark.both_databases
-async def test_of_concurrent_requests_one_creates_the_preview(api: Api) -> None:
+async def test_one_of_concurrent_requests_creates_the_preview(api: Api) -> None:
     answers: list[Response] = await asyncio.gather(
         *(api.call("POST", _path(api), {"branch": "login"}) for _ in range(4))
     )

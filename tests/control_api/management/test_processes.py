@@ -1,4 +1,4 @@
-"""What runs in an environment, and what it prints: as JSON and as an event stream."""
+"""The processes of an environment and their output, as JSON and as an event stream."""
 
 import asyncio
 import contextlib
@@ -86,9 +86,9 @@ async def test_processes(api: Api) -> None:
     assert (worker["last_exit"], worker["started_at"]) == ("exit status 1", "2026-11-20T12:00:00.000Z")
     assert (shown["live"]["deployment_id"], shown["live"]["held"]) == (live, False)
     assert shown["active_deployment"] == {"id": queued.id, "status": "queued", "step": None}
-    # Of the deployer's folder nothing is shown.
+    # The response contains nothing about the deployer's folder.
     assert (shown["deployer"]["host"], shown["deployer"]["responds"]) == ("web1", True)
-    # One `web`, as the environment says, and two workers, as the workflow does.
+    # One `web` process by the settings of the environment, and two workers by the workflow.
     assert (shown["desired"], shown["running"], shown["address"]) == (3, 0, deployment_rows.ADDRESS)
     await api.platform.change("shop/production", desired_replicas=3)
     assert (await api.read(_path(api)))["desired"] == 5
@@ -170,7 +170,7 @@ async def test_output_of_running_processes(api: Api, outputs: Outputs) -> None:
     for filters, names in (("process=web", [1, 2]), ("process=web&number=2", [2]), ("process=none", [])):
         shown = await api.read(_path(api, f"/output?{filters}"))
         assert [each["number"] for each in shown["outputs"]] == names
-    # Where nothing runs, the newest deployment says why.
+    # If no process runs, the newest deployment shows the reason.
     await _run(api, holder=outputs.holder)
     shown = await api.read(_path(api, "/output"))
     assert [each["process"] for each in shown["outputs"]] == ["stopped", "web", "web", "worker"]
@@ -280,7 +280,7 @@ async def test_stream_follows_and_continues(api: Api, outputs: Outputs) -> None:
     outputs.write(number, "web.1", "four\n")
     async with _follow(api, headers={"Last-Event-ID": stream.position}) as again:
         assert await again.lines() == [("web.1", "four")]
-    # What is no position of a stream begins anew.
+    # An invalid position starts the stream from the beginning.
     for wrong in ("x", "1/web.1=", "1/web.1=1,", ",".join(["1/web.1=1"] * 501), "9/../../x=1"):
         async with _follow(api, "?tail=1&process=web&number=2", {"Last-Event-ID": wrong}) as again:
             assert await again.lines() == [("web.2", "b\r\x1b[31m\u2028")]
@@ -311,7 +311,7 @@ async def test_stream_follows_the_next_deployment(api: Api, outputs: Outputs) ->
 
 
 async def test_a_continued_stream_has_the_last_lines_of_ended_processes(api: Api, outputs: Outputs) -> None:
-    """Those that the stream before had not read when it ended."""
+    """These are lines that the earlier stream had not read when it ended."""
     first = await _run(api, "web.1", "web.2", holder=outputs.holder)
     for name in ("web.1", "web.2"):
         outputs.write(first, name, "first\n")

@@ -160,7 +160,7 @@ async def test_snapshot_and_workers(api: Api) -> None:
 
 @pytest.mark.both_databases
 async def test_a_backlog_of_the_pipeline_makes_no_worker_lost(api: Api) -> None:
-    """Silence counts up to the time through which the slowest partition of reports is applied."""
+    """A worker's silence is measured up to the progress of the slowest partition of reports."""
     assert api.platform.acme.queue is not None
     received_ms = to_epoch_ms(datetime.now(UTC)) - 60 * MINUTE
     await add(
@@ -172,7 +172,7 @@ async def test_a_backlog_of_the_pipeline_makes_no_worker_lost(api: Api) -> None:
             status="busy",
             received_ms=received_ms,
         ),
-        # Another topic says nothing about queues.
+        # The progress of another topic does not count for queues.
         MonitorProgress(topic=topics.HEARTBEATS, partition=0, applied_through_ms=received_ms),
     )
 

@@ -1,4 +1,4 @@
-"""What is added to an environment or a project while it is removed is refused, and is no fault of the database."""
+"""Additions to an environment or a project that is being removed are refused, without a database error."""
 
 import asyncio
 from datetime import UTC, datetime

@@ -23,7 +23,7 @@ from tests.support.serve_control import VARIABLE_KEYS
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 URL = "git@github.com:acme/blog.git"
 GITLAB = "https://gitlab.com/acme/blog"
-# The same in every process: it is part of a test's name.
+# A constant, because it is part of a test's name and must be the same in every process.
 SIGNING = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 UUID = "{00000000-0000-0000-0000-000000000015}"
 
@@ -192,7 +192,7 @@ async def test_secrets_of_the_hosts(api: Api, kind: str, body: dict[str, Any], s
 
 
 @pytest.mark.both_databases
-async def test_of_concurrent_connections_one_succeeds(api: Api) -> None:
+async def test_one_of_concurrent_connections_succeeds(api: Api) -> None:
     answers: list[Response] = await asyncio.gather(
         *(api.call("POST", _blog(api), {"url": f"https://git.example/{n}"}) for n in range(4))
     )
@@ -219,7 +219,7 @@ async def test_change_settings(api: Api) -> None:
     [
         ("github", "15", True),
         ("bitbucket", UUID, True),
-        # The format of a delivery's ID, and other texts that are no repository's.
+        # The format of a delivery's ID, and other texts that are not IDs of repositories.
         ("github", UUID, False),
         ("gitlab", "aada3625-8a5b-11ee", False),
         ("bitbucket", "15", False),
@@ -299,7 +299,7 @@ async def test_first_secret_of_a_repository(api: Api) -> None:
 
 
 @pytest.mark.both_databases
-async def test_of_concurrent_secrets_one_stays(api: Api) -> None:
+async def test_one_of_concurrent_secrets_is_stored(api: Api) -> None:
     made = await _connect(api)
     path = f"/v1/repositories/{made['id']}/webhook-secret"
     answers = await asyncio.gather(*(api.call("POST", path) for _ in range(5)))
@@ -326,7 +326,7 @@ async def _count(api: Api, table: Any) -> int:
 
 
 async def test_disconnection_removes_the_secret_and_waiting_pushes(api: Api) -> None:
-    """Those of other repositories stay."""
+    """Secrets and pushes of other repositories stay."""
     assert api.platform.acme.repository is not None
     made, other = await _connect(api), api.platform.acme.repository.id
     pushes, secrets = await _count(api, WaitingPush), await _count(api, SealedWebhookSecret)
@@ -350,15 +350,15 @@ async def test_a_push_being_queued_does_not_block_the_disconnection(api: Api) ->
         session.add(_waiting_push(api, api.platform.acme.repository.id))
     async with api.platform.sessions() as session, session.begin():
         if session.get_bind().dialect.name == "sqlite":
-            # It lets one transaction write at a time.
+            # SQLite lets one transaction write at a time.
             return
         await session.execute(delete(WaitingPush))
         async with asyncio.timeout(30):
             assert (await api.call("DELETE", _shop(api))).status == 200
 
 
-async def test_disconnection_cancels_what_waits(api: Api) -> None:
-    """But a promotion, which deploys a release and checks nothing out."""
+async def test_disconnection_cancels_waiting_deployments(api: Api) -> None:
+    """A waiting promotion is not cancelled, because it deploys a release without a check-out."""
     acme = api.platform.acme
     async with api.platform.sessions() as session, session.begin():
         waits = {"status": "awaiting_approval", "needs_approval": True}
@@ -381,7 +381,7 @@ async def test_disconnection_cancels_what_waits(api: Api) -> None:
     assert (await _audit_details(api))[1] == '{"url": "https://git.acme.example/shop.git", "canceled": 1}'
 
 
-async def test_no_approval_of_what_would_check_out_a_disconnected_repository(api: Api) -> None:
+async def test_deployment_of_a_disconnected_repository_is_not_approved(api: Api) -> None:
     assert api.platform.acme.repository is not None
     mine = Repository.id == api.platform.acme.repository.id
     async with api.platform.sessions() as session, session.begin():
@@ -400,7 +400,7 @@ async def test_no_approval_of_what_would_check_out_a_disconnected_repository(api
     assert "was disconnected, and nothing is checked out" in refused.json()["detail"]
 
 
-async def test_sample_gives_way(api: Api) -> None:
+async def test_new_repository_replaces_the_sample(api: Api) -> None:
     path = f"/v1/projects/{api.platform.acme.projects['shop'].public_id}/repository"
     await api.expect((409, "conflict"), "POST", path, {"url": URL})
     async with api.platform.sessions() as session, session.begin():
@@ -416,7 +416,7 @@ async def test_sample_gives_way(api: Api) -> None:
 
 
 @pytest.mark.both_databases
-async def test_of_concurrent_connections_one_replaces_the_sample(api: Api) -> None:
+async def test_one_of_concurrent_connections_replaces_the_sample(api: Api) -> None:
     assert api.platform.acme.repository is not None
     mine = Repository.id == api.platform.acme.repository.id
     await api.platform.settle()

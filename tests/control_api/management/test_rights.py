@@ -21,11 +21,11 @@ OPERATIONS = [operation for router in ROUTERS for operation in router.operations
 OF_EVERYBODY = {
     "/v1/tokens",
     "/v1/me/notification-preferences",
-    # The project in the body decides, which the body of this test lacks.
+    # The right depends on the project in the body, which the body of this test lacks.
     "/v1/notification-rules",
     "/v1/silences",
 }
-"""What a member of the account may do."""
+"""The rights of a member of the account."""
 OPEN = {
     "accept_invitation",
     "sign_in",
@@ -41,7 +41,7 @@ OPEN = {
     "read_shared_page_speed",
     "read_shared_current_visitors",
 }
-"""Operations without an API token; each has a secret in its body, or says nothing about an account."""
+"""Operations without an API token: each has a secret in its body, or returns nothing about an account."""
 
 
 def test_every_operation_has_access() -> None:
@@ -49,7 +49,7 @@ def test_every_operation_has_access() -> None:
 
 
 def _address(path: str, tenant: Tenant) -> str:
-    """Return the path at an object of the tenant; parts that are none of a tenant's are 1."""
+    """Return the path with objects of the tenant. Parameters that are not objects of a tenant are 1."""
     known = {
         "project": tenant.projects["shop"].public_id,
         "environment": tenant.environment("shop/production").public_id,
@@ -87,7 +87,7 @@ def _first_parameter_is_known(operation: Operation) -> bool:
 async def test_rights_matrix(shared_api: Api) -> None:
     """401 without a token, 403 without the scope, 404 for an object of another account, 403 below the right.
 
-    No body is sent: who is let in gets 415 for that, or the answer of a read."""
+    No body is sent: an authorized caller gets 415 for that, or the response of a read."""
     platform = shared_api.platform
     for operation in OPERATIONS:
         if operation.access is None or operation.access.needs_session:
@@ -124,8 +124,8 @@ async def test_rights_matrix(shared_api: Api) -> None:
 
 
 async def test_rights_of_sessions(shared_api: Api) -> None:
-    """A session has the rights of its person in its account: what a token with all scopes has, and no page
-    of another origin uses it."""
+    """A session has the rights of its person in its account, like a token with all scopes. Pages of other origins
+    cannot use it."""
     platform = shared_api.platform
     stranger, owner = await open_browser(platform, "stranger"), await open_browser(platform)
     for operation in OPERATIONS:
@@ -143,7 +143,7 @@ async def test_rights_of_sessions(shared_api: Api) -> None:
             of_session = await stranger.call(operation.method, address)
             of_token = await shared_api.call(operation.method, address, by="stranger")
             assert of_session.status == of_token.status, operation.id
-        # Pages write as well: also for an owner, an object of another account is not there.
+        # Pages write as well: even an owner gets 404 for an object of another account.
         if not operation.access.needs_session and _first_parameter_is_known(operation):
             foreign = await owner.call(operation.method, _address(operation.path, platform.other))
             assert foreign.problem == (404, "not-found"), operation.id
@@ -167,7 +167,7 @@ async def test_the_caller_is_checked_again_after_the_body(shared_api: Api) -> No
         for method, operation in operations.items()
         if "requestBody" in operation
         and "apiToken" in str(operation["security"])
-        # There is no such change yet.
+        # The change with this number does not exist.
         and "{change}" not in path
     ]
     assert len(checked) > 35

@@ -105,7 +105,7 @@ async def test_sign_in_and_out(api: Api) -> None:
 
 
 async def test_signing_out_always_removes_the_cookie(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also while the database is away, and when the secret would be rotated."""
+    """This holds while the database is unavailable, and when the secret would be rotated."""
 
     async def fail(*_: Any, **__: Any) -> Any:
         raise DatabaseUnavailable("away")
@@ -147,7 +147,7 @@ async def test_a_full_disk_gets_space_before_a_sign_in(
 
 
 async def test_refusals_are_alike(api: Api) -> None:
-    """Nothing tells an unknown address, a person without a password and a wrong password apart."""
+    """Responses do not distinguish an unknown address, a person without a password, and a wrong password."""
     await add_password(api.platform, api.platform.acme.people["owner"])
     bodies = set()
     for email in (
@@ -164,7 +164,7 @@ async def test_refusals_are_alike(api: Api) -> None:
     assert len(bodies) == 1
 
 
-async def test_a_guesser_is_slowed_down(api: Api) -> None:
+async def test_password_guesses_are_limited(api: Api) -> None:
     owner = api.platform.acme.people["owner"]
     await add_password(api.platform, owner)
     guesser = Browser(api.platform)
@@ -173,7 +173,7 @@ async def test_a_guesser_is_slowed_down(api: Api) -> None:
     refused = await guesser.sign_in(owner.email)
     assert refused.problem == (429, "too-many-requests") and 1 <= int(refused.headers["Retry-After"]) <= 30
     check_response("POST", SESSION, refused)
-    # Others are not affected, and an existing session or a link lets the person in all the same.
+    # Other people are not affected, and the person can still use an existing session or a link.
     await add_password(api.platform, api.platform.acme.people["admin"])
     assert (await guesser.sign_in("admin@acme.example")).status == 201
     link = await add_link(api)
@@ -253,18 +253,18 @@ async def test_rotation_among_tabs(api: Api, monkeypatch: pytest.MonkeyPatch) ->
     # The response with the new cookie is slow: the secret in it must still work when it arrives.
     await age(rotated_at=datetime.now(UTC) - timedelta(minutes=2))
     assert (await old.call("GET", SESSION)).status == 200 and old.cookies[COOKIE] == secret
-    # It got lost: after ten minutes the old one is rotated again.
+    # The response was lost: after ten minutes the old secret is rotated again.
     await age(rotated_at=datetime.now(UTC) - timedelta(minutes=11))
     assert (await old.call("GET", SESSION)).status == 200 and old.cookies[COOKIE] != secret
     assert (await browser.call("GET", SESSION)).status == 401
-    # Once the new one is used and a minute has passed, the old one is worth nothing.
+    # The old secret becomes invalid a minute after the new one is used.
     await age(rotated_at=datetime.now(UTC) - timedelta(minutes=2))
     assert (await old.call("GET", SESSION)).status == 200
     assert (await Browser(api.platform, {COOKIE: secret}).call("GET", SESSION)).status == 401
 
 
 async def test_sessions_end(api: Api) -> None:
-    """By time, without use, and with the membership."""
+    """Sessions end after their maximum time, without use, and with the membership."""
     now = datetime.now(UTC)
     for values in (
         {"expires_at": now},
@@ -374,7 +374,7 @@ async def test_a_link_or_an_invitation_hashes_within_limits(
 
 
 async def test_an_invitation_opens_no_other_account(api: Api) -> None:
-    """Whoever makes an invitation knows its secret, and must not get into the person's other accounts."""
+    """The creator of an invitation knows its secret, and must not get access to the person's other accounts."""
     other = api.platform.other.people["viewer"]
     invited = await api.call("POST", "/v1/invitations", {"email": other.email})
     body = {"invitation": invited.data["secret"], "password": PASSWORD, "name": "Mallory"}
@@ -386,7 +386,7 @@ async def test_an_invitation_opens_no_other_account(api: Api) -> None:
     joined = await call(browser, "POST", f"{SESSION}/invitation", {**body, "password": OTHER_PASSWORD})
     assert joined.status == 201
     assert [each["slug"] for each in joined.data["accounts"]] == ["acme", "other"]
-    # The person's role in a project of the other account is not one here.
+    # A role in a project of the other account gives no role here.
     assert joined.data["project_roles"] == {}
     switched = await call(browser, "PATCH", SESSION, {"account": "other"})
     [role] = switched.data["project_roles"].values()
@@ -394,7 +394,7 @@ async def test_an_invitation_opens_no_other_account(api: Api) -> None:
     assert joined.data["person"]["name"] == other.name
 
 
-async def test_a_narrow_token_lets_nobody_in(api: Api) -> None:
+async def test_token_without_all_scopes_creates_no_sign_in(api: Api) -> None:
     scopes = frozenset({"account:read", "account:write"})
     shared = api.platform.acme
     async with api.platform.sessions() as session, session.begin():
@@ -403,7 +403,7 @@ async def test_a_narrow_token_lets_nobody_in(api: Api) -> None:
     for path, sent in (("/v1/invitations", {"email": "eve@new.example"}), (link, {})):
         refused = await api.platform.call("POST", path, sent, token=token)
         assert refused.problem == (403, "missing-scope")
-    # An invitation of an earlier version, which such a token could make.
+    # An invitation of an earlier version, in which such a token could create it.
     invited = await api.call("POST", "/v1/invitations", {"email": "eve@new.example"})
     async with api.platform.sessions() as session, session.begin():
         await session.execute(update(Invitation).values(scopes=" ".join(sorted(scopes))))
@@ -416,7 +416,7 @@ async def test_everybody_signs_in_to_their_role(api: Api) -> None:
     for person, (role, _) in PEOPLE.items():
         browser = await open_browser(api.platform, person)
         assert (await call(browser, "GET", SESSION)).data["role"] == role
-        # A token outlives the session, so whoever finds an unlocked computer must not make one.
+        # A token outlives the session, so a person at an unlocked computer must not be able to create one.
         body = {"name": "mine", "scopes": ["deploy:read"]}
         for password in (None, "wrong"):
             refused = await call(browser, "POST", "/v1/tokens", {**body, "password": password})

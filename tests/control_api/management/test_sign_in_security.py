@@ -71,7 +71,7 @@ async def test_changing_the_password(api: Api) -> None:
         query = select(AuditEntry.account_id).where(AuditEntry.action == "password.set")
         entries = (await session.scalars(query.order_by(AuditEntry.id.desc()))).all()
     assert set(entries[:2]) == {platform.acme.account.id, platform.other.account.id}
-    # A thief of a session cannot guess the password without end.
+    # A thief of a session has a limited number of password guesses.
     guesses = [
         (
             await call(browser, "PUT", path, {"password": OTHER_PASSWORD, "current_password": f"wrong {n}"})
@@ -92,7 +92,7 @@ async def test_the_second_factor(api: Api) -> None:
     assert begun.data["qr_code"].startswith("<svg ") and "<script" not in begun.data["qr_code"]
     refused = await call(browser, "POST", f"{ME}/second-factor/confirm", {"code": "abc"})
     assert (refused.status, refused.fields) == (422, ["code"])
-    # Not asked for before it is confirmed.
+    # The code is not required before it is confirmed.
     assert (await Browser(api.platform).sign_in(owner)).status == 201
     former = browser.copy()
     secret, used_code, codes = await enable_second_factor(browser)
@@ -106,14 +106,14 @@ async def test_the_second_factor(api: Api) -> None:
     for code in (None, "", " "):
         asked = await call(other, "POST", SESSION, {"email": owner, "password": PASSWORD, "code": code})
         assert asked.problem == (401, "second-factor-required")
-    # The one that has confirmed it, a wrong one, and one with the wrong password.
+    # The code that has confirmed it, a wrong code, and a code with the wrong password.
     for password, code in (
         (PASSWORD, used_code),
         (PASSWORD, "000000x"),
         ("wrong", present_code(secret)),
     ):
         assert (await other.sign_in(owner, password, code)).problem == (401, "sign-in-refused")
-    # Of two requests with one code, one wins; authenticators show it with a space.
+    # One of two requests with the same code succeeds. Authenticators show the code with a space.
     code = present_code(secret)
     both = await asyncio.gather(
         *(Browser(api.platform).sign_in(owner, code=f" {code[:3]} {code[3:]}") for _ in range(2))
@@ -123,7 +123,7 @@ async def test_the_second_factor(api: Api) -> None:
     async with api.platform.sessions() as session, session.begin():
         await session.execute(update(SecondFactor).values(last_step=SecondFactor.last_step + 120))
     assert (await other.sign_in(owner, code=present_code(secret, 1))).status == 201
-    # Recovery codes, in any writing, each once.
+    # Recovery codes work once each, in any notation.
     assert (await other.sign_in(owner, code=codes[0].upper().replace("-", " "))).status == 201
     assert (await other.sign_in(owner, code=codes[0])).status == 401
     assert (await other.sign_in(owner, code=codes[1])).status == 201
@@ -138,7 +138,7 @@ async def test_the_second_factor(api: Api) -> None:
     ]
 
 
-async def test_codes_cannot_be_guessed_without_end(api: Api) -> None:
+async def test_guesses_of_codes_are_limited(api: Api) -> None:
     browser = await open_browser(api.platform)
     await enable_second_factor(browser)
     results = [
@@ -185,7 +185,7 @@ async def test_links_for_others(api: Api) -> None:
     assert (await call(viewer, "POST", path("deployer"))).problem == (403, "not-allowed")
     of_owner = await call(admin, "POST", path("owner"), {"password": PASSWORD})
     assert of_owner.problem == (403, "not-allowed")
-    # An unlocked computer is not enough, and nobody replaces their own password so, not even with a token.
+    # An unlocked computer is not enough, and no person can replace their own password this way, not even with a token.
     for body in (None, {"password": "wrong"}):
         unlocked = await call(admin, "POST", path("viewer"), body)
         assert (unlocked.status, unlocked.fields) == (422, ["password"])
@@ -196,14 +196,15 @@ async def test_links_for_others(api: Api) -> None:
     link = made.data["link"]
     assert made.status == 201 and made.data["url"].endswith(f"/sign-in#link={link.removeprefix('phr_lnk_')}")
     assert link not in str(await platform.contents())
-    # It ends nothing before it is used; the fragment of its URL is as good as the whole secret.
+    # The link ends no session before it is used. The fragment of its URL is the whole secret.
     assert (await viewer.call("GET", SESSION)).status == 200
     used = await call(
         Browser(platform), "POST", f"{SESSION}/link", {"link": link[8:], "password": OTHER_PASSWORD}
     )
     assert used.data["person"]["email"] == "viewer@acme.example"
     assert (await viewer.call("GET", SESSION)).status == 401
-    # A link is good for all accounts of the person, so its creator has to manage the person in each of them.
+    # A link gives access to all accounts of the person, so its creator must be able to manage the person in each of
+    # them.
     later = (await call(admin, "POST", path("viewer"), {"password": PASSWORD})).data["link"]
     async with platform.sessions() as session, session.begin():
         session.add(
@@ -216,7 +217,7 @@ async def test_links_for_others(api: Api) -> None:
 
 
 async def test_a_link_of_an_admin_keeps_the_second_factor(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does it use a code up when it fails."""
+    """A failed attempt does not use up a code either."""
     people = api.platform.acme.people
     viewer, admin = await open_browser(api.platform, "viewer"), await open_browser(api.platform, "admin")
     _, _, codes = await enable_second_factor(viewer)

@@ -1,4 +1,4 @@
-"""Analyses of a site, and reports that a link opens."""
+"""Analyses of a site, and reports behind shared links."""
 
 import json
 import uuid
@@ -29,7 +29,7 @@ async def _open(api: Api, secret: str, part: str = "") -> Any:
     return answer
 
 
-async def test_an_analysis_counts_what_was_stored(api: Api, column_store: ChdbColumnStore) -> None:
+async def test_analysis_counts_the_stored_events(api: Api, column_store: ChdbColumnStore) -> None:
     assert api.platform.acme.site is not None
     now = datetime.now(UTC)
     # Tests of one process share the column store, and their sites have the same numbers.
@@ -57,7 +57,7 @@ async def test_an_analysis_counts_what_was_stored(api: Api, column_store: ChdbCo
     (activity,) = (await api.read("/v1/analytics/activity"))["sites"]
     assert activity["current_visitors"] == 1 and sum(activity["pageviews"]) == 2
     await api.expect((422, "validation-failed"), "GET", f"{site}/lists?names=moons")
-    # Who has no role in the project sees nothing of its sites in the dashboard.
+    # A person without a role in the project sees none of its sites in the dashboard.
     assert (await api.read("/v1/analytics/activity", by="stranger"))["sites"] == []
 
 
@@ -109,7 +109,7 @@ async def test_a_link_that_ended_opens_nothing(api: Api) -> None:
     ):
         await is_closed(secret)
     assert (await _open(api, whole["secret"])).status == 200
-    # A link of another site cannot be revoked through this one, and goes with its site.
+    # A link of another site cannot be revoked through this site, and is removed with its own site.
     await api.expect((404, "not-found"), "DELETE", f"{_site(api)}/shares/999")
     past = {"name": "past", "expires_at": "2020-01-01T00:00:00Z"}
     await api.expect((422, "validation-failed"), "POST", f"{_site(api)}/shares", past)

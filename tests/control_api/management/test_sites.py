@@ -135,10 +135,10 @@ async def test_remove_with_goals(api: Api) -> None:
     assert again["tracker_id"] != site["tracker_id"]
 
 
-async def test_what_was_received(api: Api, column_store: ChdbColumnStore) -> None:
+async def test_received_events_of_a_site(api: Api, column_store: ChdbColumnStore) -> None:
     acme = api.platform.acme
     assert acme.site is not None
-    # A number of its own: all tests share the column store.
+    # A new number, because all tests share the column store.
     number = uuid.uuid4().int % 2**31
     async with api.platform.sessions() as session, session.begin():
         await session.execute(update(Site).where(Site.id == acme.site.id).values(id=number))
@@ -152,7 +152,7 @@ async def test_what_was_received(api: Api, column_store: ChdbColumnStore) -> Non
 
 
 async def test_edges_that_cannot_be_informed(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The site is made, changed or removed all the same, and a warning says so."""
+    """The site is created, changed or removed nevertheless, and the response has a warning."""
 
     async def fail(*_: Any) -> None:
         raise StorageUnavailable("Redis is away.")
@@ -198,7 +198,7 @@ async def test_invalid_sites(shared_api: Api, body: dict[str, Any], fields: list
 
 @pytest.mark.both_databases
 async def test_names(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unique in the project."""
+    """Names are unique in the project."""
     body = {"name": "Shop", "domains": ["shop.example"]}
     acme = api.platform.acme
     await api.expect((409, "name-taken"), "POST", sites_of(acme), body)
@@ -218,7 +218,7 @@ async def test_sites_in_projects_without_a_role(api: Api) -> None:
 
 
 class _AbsentStore:
-    """A column store that does not answer."""
+    """A column store that does not respond."""
 
     async def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> QueryResult:
         raise StorageUnavailable("away")
@@ -233,7 +233,7 @@ async def test_settings_without_the_column_store(api: Api) -> None:
 
 @pytest.mark.both_databases
 async def test_concurrent_changes(api: Api) -> None:
-    """The edges end with the domains that the database has, in whatever order the changes are published."""
+    """The edges end with the domains in the database, independent of the order in which the changes are published."""
     path = shop(api.platform.acme)
     for _ in range(3):
         changed = await asyncio.gather(

@@ -1,4 +1,4 @@
-"""What the installation stores, and for how long."""
+"""Stored data of the installation, and its retention."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -39,7 +39,7 @@ async def test_a_retention_is_shown_set_recorded_and_applied(api: Api, column_st
     try:
         changed = await api.call("PUT", RETENTION, {"kind": KIND, "days": 30})
         assert changed.status == 200, changed.body
-        # What was older is gone before the answer.
+        # Older data is deleted before the response.
         assert (await shown("owner"))[1] == 30
         assert (await shown("owner"))[0] < rows
         assert (await read_retention(column_store))[KIND] == 30
@@ -59,12 +59,12 @@ async def test_a_change_is_recorded_before_anything_is_deleted(
         raise StorageUnavailable("the server went away after the first partition")
 
     monkeypatch.setattr(storage, "shorten_retention", shorten)
-    # The platform of tests lets no other 5xx pass.
+    # The platform of tests fails on any other 5xx.
     with pytest.raises(AssertionError, match=r"status=503.*may be deleted"):
         await api.call("PUT", RETENTION, {"kind": KIND, "days": 30})
     (entry,) = await api.read("/v1/audit?action=retention.set")
     assert entry["details"] == {"days": {"from": 90, "to": 30}}
-    # The page shows what is kept, so that somebody sets it again.
+    # The page shows the actual retention, so that a person can set it again.
     (found,) = [kind for kind in (await api.read(STORAGE))["kinds"] if kind["kind"] == KIND]
     assert found["retention_days"] == 90
 
@@ -77,7 +77,7 @@ async def test_another_account_and_members_see_nothing_of_the_installation(share
 
 
 async def test_backups_are_for_admins_of_the_first_account(shared_api: Api) -> None:
-    """Without a data folder the engines are servers, which have backups of their own."""
+    """Without a data folder the engines are servers with separate backups."""
     document = await shared_api.read("/v1/storage/backups", by="admin")
     assert (document["is_supported"], document["folder"], document["backups"]) == (False, None, [])
     await shared_api.expect((403, "not-allowed"), "GET", "/v1/storage/backups", by="maintainer")

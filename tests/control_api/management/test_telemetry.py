@@ -1,4 +1,4 @@
-"""Reads of telemetry over the API: what they count, their time ranges, their pages, their borders."""
+"""Reads of telemetry over the API: their counts, time ranges, pages, and access limits."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 @pytest.fixture(autouse=True)
 def _in_this_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Reads count from now, and the module may have been imported long before its tests run.
+    # Ranges end at the present time, and the module may have been imported long before its tests run.
     monkeypatch.setattr(f"{__name__}.NOW", datetime.now(UTC))
 
 
@@ -42,7 +42,7 @@ def ago(**since: float) -> str:
 
 @dataclass(slots=True)
 class Telemetry:
-    """An environment of this test alone, and what it has sent."""
+    """An environment of only this test, and the telemetry that it has sent."""
 
     api: Api
     store: ChdbColumnStore
@@ -84,7 +84,7 @@ class Telemetry:
 
 @pytest.fixture
 async def telemetry(api: Api, column_store: ChdbColumnStore) -> Telemetry:
-    """Return the environment `shop/production` with an ID of its own: all tests share the column store."""
+    """Return the environment `shop/production` with a new ID, because all tests share the column store."""
     public_id = f"env_{uuid.uuid4().hex[:26]}"
     number = api.platform.acme.environment("shop/production").id
     async with api.platform.sessions() as session, session.begin():
@@ -122,7 +122,7 @@ def point(value: float, at: str, **members: Any) -> dict[str, Any]:
 
 
 async def send_everything(telemetry: Telemetry) -> str:
-    """Send something that each read shows; return the ID of the group of exceptions."""
+    """Send telemetry that each read shows; return the ID of the group of exceptions."""
     await telemetry.insert(
         EVENTS, [event(duration_ms=12.5, status_code=200), event("exception", title="broken")]
     )
@@ -190,7 +190,7 @@ NO_RANGES = {
 
 
 async def test_time_ranges(telemetry: Telemetry) -> None:
-    """Every range that can be asked for is answered; others are refused with the name of the parameter."""
+    """Every allowed range is answered. Other ranges are refused with the name of the parameter."""
     group = await send_everything(telemetry)
     for read in READS:
         if read.startswith("traces/"):
@@ -198,7 +198,7 @@ async def test_time_ranges(telemetry: Telemetry) -> None:
         path = f"{telemetry.path}/{read.format(group=group)}"
         for query in RANGES:
             response = await telemetry.api.call("GET", f"{path}?{query}")
-            # A metric without points in the range does not exist there.
+            # A metric without points in the range is not found.
             allowed = {200, 404} if "series" in read else {200}
             assert response.status in allowed, (path, query, response.body)
         for query, field in NO_RANGES.items():
@@ -207,7 +207,7 @@ async def test_time_ranges(telemetry: Telemetry) -> None:
             assert response.fields == [field], (path, query)
 
 
-async def test_a_column_store_that_is_away_or_too_slow_is_503(
+async def test_unavailable_or_slow_column_store_is_503(
     telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group = await send_everything(telemetry)
@@ -227,7 +227,7 @@ async def test_a_column_store_that_is_away_or_too_slow_is_503(
 
 
 async def test_pages_do_not_move_while_newer_rows_arrive(telemetry: Telemetry) -> None:
-    """All pages have the range of the first one, and groups of exceptions are counted as of that moment."""
+    """All pages have the range of the first page, and groups of exceptions are counted as of that time."""
     numbers = range(5)
 
     async def send(first: int, **since: float) -> None:
@@ -259,7 +259,7 @@ async def test_pages_do_not_move_while_newer_rows_arrive(telemetry: Telemetry) -
     for path, following in cursors.items():
         rest = await telemetry.read(following)
         if path == "exceptions":
-            # When a group was seen last is not a matter of the range.
+            # The time of the last exception of a group does not depend on the range.
             assert [(group["id"], group["count"]) for group in rest] == [
                 (group["id"], group["count"]) for group in whole[path][2:]
             ]
@@ -268,7 +268,7 @@ async def test_pages_do_not_move_while_newer_rows_arrive(telemetry: Telemetry) -
 
 
 async def test_every_list_has_the_same_rows_in_small_pages(telemetry: Telemetry) -> None:
-    """Also with rows that were sent by one request at one time, far apart in time."""
+    """This includes rows that one request sent and whose times are far apart."""
     times = [ago(minutes=m) for m in (5, 5, 5, 16, 300)] + [ago(days=20)]
     rows = list(enumerate(times))
     begin, end = (NOW - timedelta(days=40)), NOW
@@ -294,7 +294,7 @@ SEARCHES = {
     "search=declined": ["Payment DECLINED", "declined-by provider", "an event was declined"],
     "search=payment+declined": ["Payment DECLINED"],
     "search=declined%2C+payment!": ["Payment DECLINED"],
-    # Whole words alone.
+    # Only whole words match.
     "search=decline": [],
     "search=B%C3%BCcher": ["B\u00fccher ausverkauft"],
     "severity=warning": ["Payment DECLINED", "an event was declined"],
@@ -326,7 +326,7 @@ async def test_search_in_logs(telemetry: Telemetry) -> None:
 
 
 async def test_a_trace_as_a_tree(telemetry: Telemetry) -> None:
-    """A span without its parent is a root, a cycle does not hang, and a span that was sent twice is there once."""
+    """A span without its parent is a root, a cycle does not hang, and a span that was sent twice appears once."""
     spans = [span(1), span(2, 1), span(3, 2), span(4, 1), span(5, 99), span(6, 7), span(7, 6), span(4, 1)]
     await telemetry.insert(SPANS, spans)
     trace = await telemetry.read(f"traces/{TRACE.upper()}")
@@ -351,7 +351,7 @@ async def test_a_deep_trace_is_cut_at_5000_spans(telemetry: Telemetry) -> None:
 
 
 async def test_services_count_requests_of_all_sources(telemetry: Telemetry) -> None:
-    """Whole hours come from a projection, the hours at both ends from the rows."""
+    """Whole hours are read from a projection, the partial hours at both ends from the rows."""
     requests = [
         event(timestamp=ago(hours=5, minutes=n), duration_ms=100.0, status_code=500 if n < 3 else 200)
         for n in range(0, 290, 10)
@@ -375,7 +375,7 @@ async def test_services_count_requests_of_all_sources(telemetry: Telemetry) -> N
 
 
 async def test_a_counter_is_shown_by_its_increase(telemetry: Telemetry) -> None:
-    """A series that was reset counts from 0; points before the range are where the first step begins."""
+    """A series that was reset counts from 0. The first step begins at the last point before the range."""
     values = [(35, 100.0), (25, 160.0), (15, 30.0), (5, 90.0)]
     sums = {"AggregationTemporality": 2, "IsMonotonic": True, "StartTimeUnix": ago(days=1)}
     await telemetry.insert(
@@ -408,7 +408,7 @@ async def test_a_resolved_group_regresses_in_a_newer_release_alone(telemetry: Te
         )
 
     async with telemetry.api.platform.sessions() as session, session.begin():
-        # Another environment's deployments make no regression.
+        # Deployments of another environment cause no regression.
         staging = telemetry.api.platform.acme.environment("shop/staging").id
         for minutes, deployed in ((-2, "3"), (20, "2")):
             at = NOW + timedelta(minutes=minutes)
@@ -477,8 +477,8 @@ async def test_long_texts_are_cut_in_every_read(telemetry: Telemetry) -> None:
     assert logged["event"]["severity_number"] == 17
 
 
-async def test_what_a_clock_that_is_ahead_has_sent_is_listed(telemetry: Telemetry) -> None:
-    """Lists that end now look a few minutes ahead; a rate is of the time up to now."""
+async def test_rows_of_a_clock_that_is_ahead_are_listed(telemetry: Telemetry) -> None:
+    """Lists that end now include a few minutes of the future; a rate covers only the time up to now."""
     at = ago(minutes=-5)
     await telemetry.insert(
         EVENTS,
@@ -497,7 +497,7 @@ async def test_what_a_clock_that_is_ahead_has_sent_is_listed(telemetry: Telemetr
 
 
 async def test_a_clock_that_is_ahead_makes_no_regression(telemetry: Telemetry) -> None:
-    """An exception that was received before its group was resolved is no regression, whenever it says it occurred."""
+    """An exception that was received before its group was resolved is no regression, even if its own time is later."""
     ahead = event("exception", title="broken", timestamp=ago(minutes=-50))
     await telemetry.insert(EVENTS, [ahead])
     (group,) = await telemetry.read(f"exceptions?from={ago(days=1).replace('+00:00', 'Z')}&to={_soon()}")
@@ -517,7 +517,7 @@ def _soon() -> str:
 
 
 async def test_status_and_assignee_of_a_group(telemetry: Telemetry) -> None:
-    """`ETag` is of both; a group that is open and nobody's has no row; each change has an audit entry."""
+    """The `ETag` covers both. A group that is open and unassigned has no row. Each change adds an audit entry."""
     group = await send_everything(telemetry)
     path = f"{telemetry.path}/exceptions/{group}"
     person = telemetry.api.platform.acme.people["deployer"].public_id

@@ -69,7 +69,8 @@ async def find_none(store: ColumnStore) -> frozenset[Rollup]:
 
 
 async def test_steps_of_any_range_and_length_add_up(telemetry: Telemetry, reading: str) -> None:
-    """Rollups by day, hour and minute and the rows at both ends, against the requests themselves."""
+    """The steps combine rollups by day, hour and minute with the rows at both ends, and equal the counts of the
+    requests."""
     sent = [
         (minutes + 0.5 / (number + 1), number % 3 == 0, 10.0 * (number + 1))
         for number, minutes in enumerate(
@@ -151,7 +152,7 @@ async def test_projections_are_used_where_statements_name_them(telemetry: Teleme
 
 
 async def test_later_pages_have_the_range_of_the_first_one(telemetry: Telemetry) -> None:
-    """Also if a client repeats only the cursor: a range with times is not extended to whole hours."""
+    """This holds even if a client repeats only the cursor: a range with times is not extended to whole hours."""
     await telemetry.insert(EVENTS, [request(m, service=s) for s in ("a", "b") for m in (10, 30, 100)])
     path = f"{telemetry.path}/services?limit=1"
     first = await telemetry.api.call("GET", f"{path}&{between(20.5, 20.5 + 13 * 60)}")
@@ -219,7 +220,7 @@ async def test_calls_are_counted_by_route_and_statement(telemetry: Telemetry, re
 
     routes = [("shop", "request", "/b", 1), ("shop", "request", "/a", 4)]
     routes += [("shop", "job", "Mail", 1), ("api", "request", "GET /c", 1)]
-    # Sources: hours and rows, then days, hours and rows.
+    # The counts come from hours and rows, then from days, hours and rows.
     assert await calls("routes?") == await calls("routes?", -4000) == routes
     # Only rows.
     assert sorted(await calls("routes?", 61)) == sorted(
@@ -351,11 +352,11 @@ async def test_each_new_record_is_streamed_once(telemetry: Telemetry) -> None:
     await telemetry.insert(RECORDS, [record("late", 20), record("new", 1), record("quiet", 1, 5)])
     assert await read() == ["late", "new"]
     assert await read() == []
-    # At the same place in the log as one that was sent.
+    # At the same position in the log as a record that was sent.
     await telemetry.insert(RECORDS, [record("quiet", 1, 5), record("newer", 1)])
     assert await read() == ["newer"]
     asked.clear()
     for _ in range(3):
         assert await read() == []
-    # Nothing new: only the places are read, not the records.
+    # Without new records only the positions are read, not the records.
     assert [rows for _, rows in asked] == [1, 1, 1] and not any("Body AS" in sql for sql, _ in asked)

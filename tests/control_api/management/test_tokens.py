@@ -1,4 +1,4 @@
-"""API tokens: whose are seen and revoked, and that none gives more than it has."""
+"""API tokens: who sees and revokes them, and that none can grant more than it has."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -70,7 +70,7 @@ async def test_create_use_revoke(api: Api) -> None:
     }
     assert secret not in str(await api.platform.contents())
 
-    # It revokes itself.
+    # The token revokes itself.
     revoked = await call_with(api, secret, "DELETE", path)
     assert revoked.data == {**used, "state": "revoked", "revoked_at": revoked.data["revoked_at"]}
     assert (await call_with(api, secret, "GET", path)).problem == (401, "invalid-credential")
@@ -83,7 +83,7 @@ async def test_create_use_revoke(api: Api) -> None:
     ]
 
 
-async def test_who_sees_whose(shared_api: Api) -> None:
+async def test_who_sees_which_tokens(shared_api: Api) -> None:
     acme = shared_api.platform.acme
     everybody = await shared_api.read(f"{TOKENS}?limit=100", by="admin")
     assert {each["person"]["email"].partition("@")[2] for each in everybody} == {"acme.example"}
@@ -114,7 +114,7 @@ async def test_tokens_of_others(api: Api) -> None:
             await api.expect((404, "not-found"), method, f"{TOKENS}/{number}")
         for number in (of_owner, of_viewer):
             await api.expect((404, "not-found"), method, f"{TOKENS}/{number}", by="maintainer")
-    # Owners and admins revoke any of the account.
+    # Owners and admins may revoke any token of the account.
     for number in (of_owner, of_viewer):
         assert (await api.call("DELETE", f"{TOKENS}/{number}", by="admin")).data["state"] == "revoked"
 
@@ -125,10 +125,10 @@ async def test_nobody_creates_tokens_of_others(api: Api) -> None:
     assert made["person"]["id"] == api.platform.acme.people["admin"].public_id
 
 
-# Without account:write a token creates none at all.
+# Without account:write a token cannot create tokens.
 @pytest.mark.parametrize("lacking", [scope for scope in SCOPES if scope != "account:write"])
 async def test_no_token_gives_a_scope_that_it_lacks(shared_api: Api, lacking: str) -> None:
-    """Also an owner's: the scopes of the calling token are the bound, not the role."""
+    """This holds for owners too: the scopes of the calling token are the limit, not the role."""
     for scopes in ([lacking], list(SCOPES)):
         refused = await shared_api.expect(
             (403, "missing-scope"),

@@ -1,4 +1,4 @@
-"""What the account has and stores."""
+"""Objects and stored data of the account."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -27,7 +27,7 @@ NOTHING = {"events": 0, "spans": 0, "log_records": 0, "metric_points": 0}
 
 
 async def store_rows(store: ChdbColumnStore, environment_id: str, day: date, rows: int) -> None:
-    """Store so many rows of each table, received on this day."""
+    """Store this many rows in each table, received on this day."""
     received = f"{day} 23:59:59.999"
     await store.command(
         "INSERT INTO pharos.telemetry_events (environment_id, received_at, timestamp) "
@@ -134,7 +134,7 @@ async def test_invalid_days(shared_api: Api, days: str) -> None:
     assert (refused.problem, refused.fields) == ((422, "validation-failed"), ["days"])
 
 
-async def test_the_column_store_is_away(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unavailable_column_store(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(*_arguments: Any, **_options: Any) -> QueryResult:
         raise StorageUnavailable("away")
 

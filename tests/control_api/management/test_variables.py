@@ -162,7 +162,7 @@ async def test_limits_of_the_whole(api: Api) -> None:
 
 
 @pytest.mark.both_databases
-async def test_changes_of_different_variables_at_the_same_time_all_win(api: Api) -> None:
+async def test_concurrent_changes_of_different_variables_are_all_applied(api: Api) -> None:
     await _set(api, "KEPT=1")
     answers = await asyncio.gather(
         *(api.call("PUT", _path(api, f"/N{number}"), {"value": str(number)}) for number in range(20)),
@@ -175,7 +175,7 @@ async def test_changes_of_different_variables_at_the_same_time_all_win(api: Api)
 
 
 @pytest.mark.both_databases
-async def test_proposed_changes_of_different_variables_all_win(api: Api) -> None:
+async def test_proposed_changes_of_different_variables_are_all_applied(api: Api) -> None:
     await _set(api, "KEPT=1\nGONE=1")
     people = ("deployer", "owner", "admin")
     changes = await asyncio.gather(
@@ -198,7 +198,7 @@ async def test_proposed_changes_of_different_variables_all_win(api: Api) -> None
     assert set(authors) == {ids[by].id for by in people}
 
 
-async def test_what_a_second_person_sees_and_decides(api: Api) -> None:
+async def test_second_person_sees_and_decides_on_a_change(api: Api) -> None:
     await _set(api, "A=1\nB=1\nSAME=1")
     change = await _propose(api, {"set": {"A": "2", "N": "1", "SAME": "1"}, "unset": ["B", "NEVER"]})
     [shown] = (await api.read(_path(api), by="viewer"))["pending_changes"]
@@ -249,7 +249,7 @@ async def test_requester_does_not_decide(api: Api) -> None:
     assert "another person must decide" in refused.json()["detail"]
     for decision, body in (("approve", None), ("reject", {"reason": "no"})):
         path = f"/v1/variable-changes/{change}/{decision}"
-        # The right comes first; a change of another account does not exist.
+        # The right is checked first. A change of another account is not found.
         await api.expect((403, "deploy-not-allowed"), "POST", path, body, by="deployer")
         other = await api.platform.call("POST", path, body, token=api.platform.other.token())
         assert other.problem == (404, "not-found")
@@ -304,7 +304,7 @@ async def test_change_is_approved_after_an_older_one_is_withdrawn(api: Api) -> N
 
 
 async def test_replacement_of_all_and_updates(api: Api) -> None:
-    """A change that was proposed later is not undone by one that was proposed before."""
+    """An earlier proposal does not undo a later one."""
     await _set(api, "A=1\nB=1")
     older = await _propose(api, {"set": {"OLDER": "1"}})
     put = await api.platform.call(
@@ -335,12 +335,12 @@ async def test_changes_from_before_do_not_return_without_a_gate(api: Api) -> Non
     assert "superseded" in refused.json()["detail"]
 
 
-async def test_only_so_many_changes_wait(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_of_waiting_changes_is_limited(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pending, "MAX_PENDING", 2)
     for _ in range(2):
         await _propose(api, {"set": {"A": "2"}})
     await api.expect((409, "conflict"), "PUT", _path(api, "/A"), {"value": "3"})
-    # A replacement takes the place of the one before.
+    # A replacement supersedes the earlier replacement.
     put = await api.platform.call("PUT", _path(api), {"variables": "A=2"})
     assert put.status == 202
 
@@ -361,7 +361,7 @@ async def test_protection(api: Api) -> None:
     await api.expect((404, "not-found"), "DELETE", _path(api, "/LATER/protection"))
 
 
-async def test_only_so_many_names_are_protected(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_of_protected_names_is_limited(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protection, "MAX_VARIABLES", 1)
     await api.call("PUT", _path(api, "/A/protection"))
     assert (await api.call("PUT", _path(api, "/A/protection"))).status == 200
@@ -369,13 +369,13 @@ async def test_only_so_many_names_are_protected(api: Api, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("gate", ["deploys_need_approval", "variables_need_approval"])
-async def test_one_person_does_not_take_a_protection_away(api: Api, gate: str) -> None:
+async def test_one_person_cannot_remove_a_protection(api: Api, gate: str) -> None:
     await api.call("PUT", _path(api, "/A/protection"))
     await api.platform.change(NAME, **{gate: True})
     asked = await api.call("DELETE", _path(api, "/A/protection"), by="maintainer")
     assert asked.status == 202
     change = asked.data["change_id"]
-    # Asking again leads to the same change, which the person who asked cannot approve.
+    # A repeated request returns the same change, which the requester cannot approve.
     assert (await api.call("DELETE", _path(api, "/A/protection"), by="admin")).data["change_id"] == change
     path = f"/v1/variable-changes/{change}/approve"
     await api.expect((409, "second-person-required"), "POST", path, by="maintainer")
@@ -412,7 +412,7 @@ async def test_not_live(api: Api) -> None:
 
 
 async def test_without_the_key(api: Api) -> None:
-    """Nothing is lost, and no request gets an internal error."""
+    """No data is lost, and no request gets an internal error."""
     await _set(api, "A=1")
     change = await _propose(api, {"set": {"A": "2"}})
     api.platform.app.state.variable_keys = SealingKeys([b"x" * 32])
@@ -435,7 +435,7 @@ async def test_without_the_key(api: Api) -> None:
     assert await _values(api) == {"A": "2"}
 
 
-async def test_values_are_in_no_answer_log_or_table(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+async def test_values_are_in_no_response_log_or_table(api: Api, caplog: pytest.LogCaptureFixture) -> None:
     secret = "Zq9-unmistakable-secret-Zq9"
     answers = []
     with caplog.at_level(logging.DEBUG):

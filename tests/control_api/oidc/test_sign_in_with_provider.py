@@ -41,7 +41,7 @@ BEGIN, CALLBACK = "/v1/session/oidc", "/v1/session/oidc/callback"
 
 @dataclass(slots=True)
 class Provider:
-    """The provider: what it says about the person, and what it was asked."""
+    """The provider: its claims about the person, and the requests that it received."""
 
     url: str = ""
     keys: list[Any] = field(default_factory=lambda: [ECKey.generate_key("P-256", {"kid": "1"})])
@@ -105,8 +105,8 @@ async def provider(api: Api) -> AsyncIterator[Provider]:
 async def sign_in(
     api: Api, provider: Provider, browser: Browser | None = None, **changes: str | None
 ) -> tuple[Browser, str]:
-    """Return a browser that went to the provider and back, and the address at which it ended. `changes` are those of
-    the query with which the provider sends it back."""
+    """Return a browser that went to the provider and back, and the address at which it ended. `changes` are changes of
+    the query with which the provider redirects the browser."""
     browser = browser or Browser(api.platform)
     begun = await browser.call("GET", f"{BEGIN}?next=/jobs%3Fa=1", headers={})
     assert begun.status == 302, begun.body
@@ -128,14 +128,14 @@ async def test_a_member_signs_in(api: Api, provider: Provider) -> None:
     session = (await browser.call("GET", "/v1/session")).data
     assert (session["person"]["email"], session["has_password"]) == ("owner@acme.example", False)
     assert (await browser.call("GET", "/v1/sessions")).data[0]["method"] == "oidc"
-    # The same identity is the same person, whatever its address is by now.
+    # The same identity is the same person, even after a change of the address.
     provider.claims = {"email": "ada@elsewhere.example", "email_verified": False}
     browser, location = await sign_in(api, provider)
     assert (await browser.call("GET", "/v1/session")).data["person"] == session["person"]
-    # Somebody who got the address later is not this person.
+    # Another identity that got the address later is not this person.
     provider.claims = {"sub": "ada-2"}
     assert (await sign_in(api, provider))[1] == "/sign-in?problem=oidc-changed"
-    # Soon after, a first password can be set without another one.
+    # Shortly after a sign-in, a first password can be set without another proof.
     changed = await browser.call("PUT", "/v1/me/password", {"password": "violet anchors drift north"})
     assert changed.status == 200 and changed.data["has_password"] is True
 
@@ -143,13 +143,13 @@ async def test_a_member_signs_in(api: Api, provider: Provider) -> None:
 async def test_a_sign_in_begins_at_the_public_address(
     api: Api, provider: Provider, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The provider sends people back there, and a cookie of another host would be missing."""
+    """The provider redirects people to that address, where a cookie of another host would be missing."""
     app, browser = api.platform.app, Browser(api.platform)
     app.state.public_url = "http://pharos.example/"
     begun = await browser.call("GET", f"{BEGIN}?next=/jobs%3Fa=1%26b", headers={})
     assert begun.headers["Location"] == (f"http://pharos.example/api{BEGIN}?next=%2Fjobs%3Fa%3D1%26b&here=1")
     assert not browser.cookies
-    # Behind a proxy that changes the host, the second request goes on.
+    # Behind a proxy that changes the host, the second request continues.
     begun = await browser.call("GET", f"{BEGIN}?here=1", headers={})
     assert begun.headers["Location"].startswith(provider.url)
     for public in ("HTTP://PHAROS.example:80", api.platform.url):
@@ -164,7 +164,7 @@ async def test_a_sign_in_begins_at_the_public_address(
 
 
 async def test_a_state_works_once(api: Api, provider: Provider) -> None:
-    """One cookie would let a stranger send any number of codes to the provider."""
+    """Otherwise a caller with one cookie could send any number of codes to the provider."""
     browser = Browser(api.platform)
     begun = await browser.call("GET", BEGIN, headers={})
     thief = browser.copy()
@@ -179,7 +179,7 @@ async def test_a_state_works_once(api: Api, provider: Provider) -> None:
 
 
 async def test_the_first_sign_ins_of_a_person_at_once(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second one finds the identity bound, and to the same person."""
+    """The second sign-in finds the identity bound to the same person."""
     sessions, owner = api.platform.sessions, api.platform.acme.people["owner"]
     known = OidcPerson("https://id.example", "ada-1", owner.email, True, "Ada")
     now, actor = datetime.now(UTC), Actor("192.0.2.1")
@@ -193,7 +193,7 @@ async def test_the_first_sign_ins_of_a_person_at_once(api: Api, monkeypatch: pyt
     monkeypatch.setattr(oidc_of_people, "bind_identity", bind_second)
     async with sessions() as session, session.begin():
         assert (await find_oidc_person(session, known, None, actor, now)).id == owner.id
-    # Another identity with the same address is somebody else's.
+    # Another identity with the same address belongs to another person.
     monkeypatch.undo()
     async with sessions() as session, session.begin():
         with pytest.raises(UnknownPerson, match="oidc-changed"):
@@ -219,7 +219,7 @@ async def test_an_invited_person_joins_again_after_a_removal(api: Api, provider:
     assert (await api.call("DELETE", f"/v1/people/{viewer.public_id}")).status == 200
     assert (await sign_in(api, provider))[1] == "/sign-in?problem=oidc-unknown"
     assert (await api.call("POST", "/v1/invitations", {"email": viewer.email})).status == 201
-    # The invitation is for the address, which may be somebody else's at the provider by now.
+    # The invitation is for the address, which may belong to another person at the provider by now.
     provider.claims["email"] = "viewer@elsewhere.example"
     assert (await sign_in(api, provider))[1] == "/sign-in?problem=oidc-unknown"
     provider.claims["email"] = viewer.email
@@ -229,12 +229,12 @@ async def test_an_invited_person_joins_again_after_a_removal(api: Api, provider:
 
 
 async def test_a_second_factor_is_not_passed_by_the_provider(api: Api, provider: Provider) -> None:
-    """Whoever has the person's address at the provider for a while binds no identity, and gets no other way in."""
+    """A person who temporarily has this address at the provider cannot bind an identity or sign in otherwise."""
     browser = await open_browser(api.platform)
     secret, _, codes = await enable_second_factor(browser)
     former = browser.copy()
     assert (await sign_in(api, provider))[1] == "/sign-in?problem=oidc-second-factor"
-    # Somebody else who is signed in changes nothing.
+    # A session of another person changes nothing.
     admin = await open_browser(api.platform, "admin")
     assert (await sign_in(api, provider, admin))[1] == "/sign-in?problem=oidc-second-factor"
     # The person, after password and code, connects the identity. The browser's former session ends.
@@ -243,7 +243,7 @@ async def test_a_second_factor_is_not_passed_by_the_provider(api: Api, provider:
     actions = [action for action, _ in await api.audit(3)]
     assert actions == ["session.create", "session.revoke", "oidc.bind"]
 
-    # Without a password, a code is needed where the password would be.
+    # Without a password, a code is required in place of the password.
     async with api.platform.sessions() as session, session.begin():
         await session.execute(delete(Password))
     new = {"password": "seven quiet lanterns hum"}
@@ -267,14 +267,14 @@ async def test_identities_are_listed_and_removed(api: Api, provider: Provider) -
     own = f"{IDENTITIES}/{identity['id']}"
     assert (await stranger.call("GET", IDENTITIES)).data == []
     assert (await stranger.call("DELETE", own)).problem == (404, "not-found")
-    # The person could not sign in any more.
+    # Otherwise the person could not sign in any more.
     assert (await browser.call("DELETE", own)).problem == (409, "conflict")
     assert (await browser.call("PUT", "/v1/me/password", {"password": PASSWORD})).status == 200
     removed = await browser.call("DELETE", own)
     check_response("DELETE", own, removed)
     assert (removed.status, removed.data) == (200, identity)
     assert (await api.audit(1))[0][0] == "oidc.unbind"
-    # An operator's link removes what somebody else may have bound.
+    # An operator's link removes identities that another person may have bound.
     provider.claims = {"sub": "mallory"}
     assert (await sign_in(api, provider))[1] == "/jobs?a=1"
     async with api.platform.sessions() as session, session.begin():
@@ -285,7 +285,7 @@ async def test_identities_are_listed_and_removed(api: Api, provider: Provider) -
     assert (await browser.call("GET", IDENTITIES)).data == []
 
 
-async def test_bad_answers_sign_nobody_in(api: Api, provider: Provider) -> None:
+async def test_invalid_responses_of_the_provider_are_refused(api: Api, provider: Provider) -> None:
     now = int(time.time())
     before = (await api.platform.contents())["sign_in_sessions"]
     for claims in (
@@ -307,7 +307,7 @@ async def test_bad_answers_sign_nobody_in(api: Api, provider: Provider) -> None:
     public = base64.urlsafe_b64encode(str(provider.keys[0].as_dict(private=False)).encode()).decode()
     for headers, key in (
         ({"alg": "ES256", "kid": "1"}, ECKey.generate_key("P-256")),
-        # A signature with what everybody knows as a shared secret.
+        # A signature with public data as the shared secret.
         ({"alg": "HS256", "kid": "1"}, OctKey.import_key(public)),
         ({"alg": "RS256", "kid": "1"}, RSAKey.generate_key(2048)),
     ):
@@ -322,7 +322,7 @@ async def test_bad_answers_sign_nobody_in(api: Api, provider: Provider) -> None:
         ({"code": None, "error": "access_denied"}, "refused"),
     ):
         assert (await sign_in(api, provider, **changes))[1] == f"/sign-in?problem=oidc-{problem}"
-    # The answer to another browser's sign-in.
+    # The response to the sign-in of another browser.
     stranger = await Browser(api.platform).call("GET", f"{CALLBACK}?state=x&code=y", headers={})
     assert stranger.headers["Location"] == "/sign-in?problem=oidc-expired"
     assert (await api.platform.contents())["sign_in_sessions"] == before
@@ -355,7 +355,7 @@ async def test_sign_ins_of_a_network_that_fail_are_limited(
     """Each one sends the provider a request with the secret of this installation."""
     monkeypatch.setattr(oidc, "limits_of_address", lambda network: [AttemptLimit(network, 2, 3600.0)])
     for _ in range(3):
-        # One that succeeds is taken back.
+        # A successful attempt is not counted.
         assert (await sign_in(api, provider))[1] == "/jobs?a=1"
     provider.status = 400
     for problem in ("failed", "failed", "often", "often"):
@@ -377,8 +377,8 @@ async def test_a_provider_that_cannot_be_reached(api: Api, provider: Provider) -
         assert begun.headers["Location"] == "/sign-in?problem=oidc-failed", settings
 
 
-async def test_a_provider_that_is_away_is_asked_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sign-ins would wait 10 s each, and each would send it a request."""
+async def test_requests_to_an_unavailable_provider_are_throttled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise each sign-in would wait 10 s, and send the provider a request."""
     now, asked = [0.0], []
     made = OidcProvider(
         OidcSettings("https://id.example", CLIENT, SECRET, "x", "http://x/", allow_private=False),

@@ -1,4 +1,4 @@
-"""Bodies and query parameters of typed operations: what is taken, and what the errors say. No server is needed."""
+"""Bodies and query parameters of typed operations: accepted values, and the error messages. No server is needed."""
 
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -53,7 +53,7 @@ class Filter(Struct, kw_only=True):
         (b'{"name": "a"}', Settings(name="a")),
         # Unknown members are ignored, and null counts as absent.
         (b'{"name": "a", "color": 1, "replicas": null}', Settings(name="a")),
-        # But not where null means something.
+        # Null is a value where it has a meaning.
         (b'{"name": "a", "branch": null}', Settings(name="a", branch=None)),
         (b'{"name": "a", "window": {"days": ["mon"]}}', Settings(name="a", window=Window(["mon"]))),
         (

@@ -21,8 +21,8 @@ DOCUMENT = load_document()
 _METHODS = ("get", "put", "post", "patch", "delete", "options", "head", "trace")
 _FOLDER = Path(loading.__file__).parent
 
-# The documented API: who may call what. Of an API token the scope, of the others the kind of key, `none` for no
-# credential, `signature` for one over the body in its place.
+# The credentials of the documented API: the scope of an API token, or the kind of a key, `none` for no credential, or
+# `signature` for a signed body.
 DOCUMENTED = {
     ("GET", "/v1/account"): "account:read",
     ("GET", "/v1/me"): "deploy:read",
@@ -49,14 +49,14 @@ DOCUMENTED = {
     ("POST", "/v1/deployments"): "ingestKey",
     ("POST", "/v1/ingest"): "ingestKey",
     ("GET", "/v1/ingest/receipts/{receipt}"): "ingestKey",
-    # `{signal}`, one by one: each has a body of its own.
+    # One operation for each `{signal}`, because each has a different body.
     ("POST", "/v1/otlp/v1/traces"): "ingestKey",
     ("POST", "/v1/otlp/v1/logs"): "ingestKey",
     ("POST", "/v1/otlp/v1/metrics"): "ingestKey",
     ("POST", "/v1/heartbeats/{heartbeat}"): "monitorKey",
     ("POST", "/v1/queues/{queue}/snapshots"): "monitorKey",
     ("POST", "/v1/queues/{queue}/workers"): "monitorKey",
-    # Beside the public API: the ping key is a part of the path.
+    # In addition to the public API: the ping key is a part of the path.
     ("GET", "/ping/{ping_key}"): "none",
     ("POST", "/ping/{ping_key}"): "none",
     ("GET", "/ping/{ping_key}/{action}"): "none",
@@ -69,7 +69,7 @@ DOCUMENTED = {
     ("POST", "/v1/collect/{publicId}"): "none",
     ("POST", "/repositories/{repository}/webhook"): "signature",
     ("POST", "/git-app/webhook"): "signature",
-    # Beside the public API: the host's own name for the same, and what editors take.
+    # In addition to the public API: the host's name for the same route, and files for editors.
     ("POST", "/github-app/webhook"): "signature",
     ("GET", "/schemas/workflow-1.json"): "none",
     ("GET", "/schemas/configuration-2.json"): "none",
@@ -83,7 +83,7 @@ GENERATED = {
     for router in ROUTERS
     for operation in router.operations
 }
-"""The management API: who may call what."""
+"""The credentials of the management API."""
 OPERATIONS = DOCUMENTED | GENERATED
 
 
@@ -123,7 +123,7 @@ def _examples(holder: dict[str, Any]) -> list[Any]:
 
 
 def _check(schema: dict[str, Any], value: Any, where: str) -> None:
-    # References begin at the root, where the components are put beside the schema.
+    # References begin at the root, where the components are next to the schema.
     validator = OAS31Validator(
         {"allOf": [schema], "components": DOCUMENT["components"]},
         format_checker=OAS31Validator.FORMAT_CHECKER,
@@ -157,7 +157,7 @@ def test_every_yaml_file_is_part_of_the_document() -> None:
 
 
 def test_a_generated_schema_has_the_members_of_the_written_one_with_its_name() -> None:
-    """The written one is used for both. Two things of one name would show the wrong one."""
+    """The written schema is used for both. Two different schemas with one name would show the wrong one."""
     made = describe_operations(operation for router in ROUTERS for operation in router.operations)
     for name, schema in made["components"]["schemas"].items():
         used = DOCUMENT["components"]["schemas"][name]
@@ -227,15 +227,15 @@ def test_error_responses_document_their_headers(method: str, path: str, operatio
     if "x-required-scope" in operation:
         assert "403" in responses
     takes_body = "requestBody" in operation
-    # What is signed is read in whichever form its host sends it.
+    # A signed body is accepted in every form that a host sends.
     unread = {"408", "413"} if is_signed else {"408", "413", "415"}
     assert unread <= set(responses) or not takes_body or path.startswith(("/v1/otlp/", "/ping/"))
     for status, response in responses.items():
         needed = {"X-Request-Id"}
-        # No scheme of `Authorization` would open what is signed.
+        # A signed route accepts no `Authorization` header.
         needed |= {"WWW-Authenticate"} if status == "401" and not is_signed else set()
         needed |= {"Retry-After"} if status in ("429", "503") else set()
-        # The rate of requests to the control plane is no quota of events.
+        # The request rate of the control plane is not a quota of events.
         needed |= {"RateLimit-Policy", "RateLimit"} if _is_of_ingest(status, response) else set()
         assert needed <= set(response["headers"]), status
         if int(status) >= 400:

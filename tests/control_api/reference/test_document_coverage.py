@@ -13,9 +13,9 @@ from ingest_edge.otlp.accept import _SIGNALS
 from pipeline_contracts.settings import Settings
 
 _NOTHING = cast(Any, None)
-# The browser's script, which is no operation.
+# The browser's script, which is not an operation.
 _SCRIPTS = {"/api/tracker/v1.js", "/api/tracker/vitals.js"}
-# Below these addresses the edge's handlers look at the rest of the path themselves.
+# Below these addresses the edge's handlers parse the rest of the path themselves.
 _BELOW = {
     "/api/v1/otlp/": {("POST", f"/api/v1/otlp/{signal}") for signal in _SIGNALS},
     "/api/v1/heartbeats/": {("POST", "/api/v1/heartbeats/{heartbeat}")},

@@ -17,11 +17,11 @@ _NOTHING = cast(Any, None)
 
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    # No database and no column store: what is served here asks for neither.
+    # No database and no column store, because these routes use neither.
     app = build_control_app(_NOTHING, _NOTHING, b"receipts", _NOTHING)
     async with (
         serving_control(app) as url,
-        # Nothing is decompressed here, or asked for unseen.
+        # The client neither decompresses bodies nor adds headers.
         aiohttp.ClientSession(
             f"{url}/api/", auto_decompress=False, skip_auto_headers=["Accept-Encoding"]
         ) as session,

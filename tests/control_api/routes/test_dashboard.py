@@ -32,7 +32,7 @@ async def control() -> AsyncIterator[Control]:
 
 
 def _no_sessions() -> None:
-    raise AssertionError("the dashboard asks the database")
+    raise AssertionError("the dashboard queries the database")
 
 
 class _Document(HTMLParser):

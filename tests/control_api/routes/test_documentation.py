@@ -1,4 +1,4 @@
-"""`/docs`, as the control plane serves it: without authentication, with ETags, and nothing but the pages."""
+"""`/docs` of the control plane: without authentication, with ETags, and only the pages."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ async def control() -> AsyncIterator[Control]:
 
 
 def _no_sessions() -> None:
-    raise AssertionError("the documentation asks the database")
+    raise AssertionError("the documentation queries the database")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The page of an incident: a signature opens it, a read changes nothing, and it loads nothing."""
+"""The page of an incident: it needs a signature, a read changes nothing, and the page loads no other files."""
 
 import re
 from collections.abc import AsyncIterator
@@ -104,7 +104,7 @@ async def test_only_the_signature_opens_it(platform: Platform) -> None:
 
 @pytest.mark.both_databases
 async def test_forms(platform: Platform) -> None:
-    """What a browser sends: both forms lead back to the page, and are in the audit log."""
+    """Requests of a browser: both forms redirect to the page, and add audit entries."""
     public_id = await _public_id(platform)
     async with platform.http.post(_address(platform, public_id, "/acknowledge"), data={}) as response:
         page = await _read(response)
@@ -158,7 +158,7 @@ async def test_refused_forms(platform: Platform) -> None:
     ) as response:
         page = await _read(response)
         assert response.status == 409 and "has ended already" in page
-    # Nothing is left to do about it.
+    # The incident has ended, so the page has no forms.
     assert "<form" not in page
     before = await platform.contents()
     async with platform.http.post(
@@ -207,7 +207,7 @@ async def test_recipient_has_the_rights_of_now(platform: Platform) -> None:
             incident.acknowledged_by_id,
             "signed link",
         )
-        # Of the platform: only owners and admins.
+        # Incidents of the platform are only for owners and admins.
         incident.project_id = incident.environment_id = None
     assert await _try(platform, public_id, people["deployer"]) == refused
     assert await _try(platform, public_id, people["admin"]) == (200, True, 303)

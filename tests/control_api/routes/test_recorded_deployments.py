@@ -89,7 +89,7 @@ def _report(**members: Any) -> dict[str, Any]:
 
 @pytest.mark.both_databases
 async def test_first_report_is_201_and_a_repeat_is_200(control: Control) -> None:
-    """201, then 200 with the first report, whatever the repeat contains."""
+    """The first report gets 201. A repeat gets 200 with the first report, even if its content differs."""
     first = await control.post(_report())
     assert first.status_code == 201
     data = first.json()["data"]
@@ -118,7 +118,7 @@ async def test_deployment_ids_of_environments_are_independent(control: Control) 
 
 
 async def test_minimal_report_is_recorded(control: Control) -> None:
-    # Answers tell whole milliseconds.
+    # Responses have times in whole milliseconds.
     before = datetime.now(UTC).replace(microsecond=0)
     body = {"deployment_id": str(uuid.uuid4()), "version": "x", "note": None, "tomorrow": [1]}
     data = (await control.post(body)).json()["data"]
@@ -209,7 +209,7 @@ async def test_report_during_removal_of_the_environment_is_401(control: Control)
         environment, project = (await session.execute(query)).one()
         await remove_environment(session, DeployTarget(environment, project), Actor("test"), NOW)
         reporting = [asyncio.create_task(control.post(_report())) for _ in range(4)]
-        # On Postgres they wait for the lock by then, on SQLite for the one that writes.
+        # By then they wait for the lock on Postgres, and for the writer on SQLite.
         await asyncio.sleep(0.2)
     answers = [*await asyncio.gather(*reporting), await control.post(_report())]
     assert [(one.status_code, one.json()["type"]) for one in answers] == [

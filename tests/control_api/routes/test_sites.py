@@ -28,7 +28,7 @@ from tests.support.serve_control import VARIABLE_KEYS, serving_control
 from tests.support.stored_visits import sent_event, store_purchase, store_visits
 
 NOW = datetime.now(UTC)
-# Visits that no midnight cuts.
+# Visits that do not continue over midnight.
 NOON = NOW.replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=1)
 SITES = "/api/v1/analytics/sites"
 _NOTHING = {"value": 0, "previous": 0, "change": 0.0}
@@ -82,7 +82,7 @@ class Control:
 
 
 def _site(project_id: int, name: str, timezone: str) -> Site:
-    # IDs of their own: all tests share the column store.
+    # New IDs, because all tests share the column store.
     number = uuid.uuid4().int % 2**31
     return Site(
         id=number,
@@ -162,7 +162,7 @@ async def test_report_of_a_visit_with_a_purchase(control: Control) -> None:
     }
     assert report["filters"] == dict.fromkeys(("path", "source", "campaign", "device", "country"))
     metrics = {name: metric["value"] for name, metric in report["metrics"].items()}
-    # Of one visitor on one day of thirty the mean is 0.
+    # For one visitor on one of thirty days the mean is 0.
     assert metrics == {
         "pageviews": 2,
         "visitors": 0,
@@ -248,7 +248,7 @@ async def test_foreign_or_unknown_site_is_404(control: Control) -> None:
         "%D9%A1",
         "x",
     ):
-        # Before what else is wrong: a query tells nothing of a site that the account does not have.
+        # This is checked before the query, so that errors reveal nothing about a site of another account.
         status, _, answer = await control.get(f"{SITES}/{site}/report?days=2")
         assert (status, answer["type"]) == (404, "/problems/not-found"), site
 
@@ -313,7 +313,7 @@ async def test_report_is_cancelled_when_the_caller_disconnects(
     asking = [asyncio.create_task(control.report()) for _ in range(3)]
     await asyncio.wait_for(held.asked.wait(), 60)
     async with asyncio.timeout(60):
-        # An account has two at once.
+        # An account may have two concurrent reports.
         while (queue.running, queue.waiting) != (2, 1):
             await asyncio.sleep(0.01)
         for one in asking:

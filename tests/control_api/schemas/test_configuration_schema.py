@@ -75,7 +75,7 @@ _heartbeats = (
         cron=st.sampled_from(["0 3 * * *", " */5 8-18 * jan,mar MON-FRI ", "0 0 L * *", "${a_cron}"]),
     )
 )
-# Others are written as escapes that JSON and YAML do not have in common.
+# Other characters need escapes that JSON and YAML do not share.
 _in_yaml = st.characters(codec="utf-8", exclude_categories=["Cc"], exclude_characters="\ufeff\ufffe\uffff${")
 _values = st.one_of(
     st.text(_in_yaml | st.sampled_from("\n\t")),
@@ -186,7 +186,7 @@ def _in_environment(lines: str) -> str:
     return f"version: 2\nenvironments:\n  production:\n    {lines}\n"
 
 
-# What a schema cannot say.
+# Rules that a schema cannot express.
 _BEYOND = (
     "is no time zone",
     "is not a time zone",
@@ -215,9 +215,9 @@ _REFUSED = {
     "a version as text": "version: '2'",
     "an unknown key": "version: 2\nenvironment: {}",
     "a nameless project": "version: 2\nproject: {name: ''}",
-    "a name of blanks": "version: 2\nproject: {name: '  '}",
+    "a blank name": "version: 2\nproject: {name: '  '}",
     "a number as name": "version: 2\nproject: {name: 2}",
-    "a key that is no slug": "version: 2\nenvironments: {Staging: {}}",
+    "a key that is not a slug": "version: 2\nenvironments: {Staging: {}}",
     "a key of digits": "version: 2\nenvironments: {'7': {}}",
     "a preview": _in_environment("type: preview"),
     "an unknown setting": _in_environment("replica: 2"),
@@ -239,7 +239,7 @@ _REFUSED = {
     "nothing as variable": _in_environment("variables: {A: }"),
     "a variable that is not kept": _in_environment("variables: {A: {keep: false}}"),
     "NUL in a variable": _in_environment('variables: {A: "a\\0b"}'),
-    "what begins like a binding": _in_environment("variables: {A: '${a b}'}"),
+    "text that begins like a binding": _in_environment("variables: {A: '${a b}'}"),
     "cron and period": _in_environment("heartbeats: {a: {cron: '0 3 * * *', period: 1h}}"),
     "four fields of cron": _in_environment("heartbeats: {a: {cron: '0 3 * *'}}"),
     "a duration without a unit": _in_environment("heartbeats: {a: {period: 300}}"),
@@ -254,9 +254,9 @@ _REFUSED = {
     "another kind of event": "version: 2\nnotifications: {rules: {a: {kinds: [heartbeats]}}}",
     "no kind of event": "version: 2\nnotifications: {rules: {a: {kinds: []}}}",
     "a kind twice": "version: 2\nnotifications: {rules: {a: {kinds: [queue, queue]}}}",
-    "channels that are no list": "version: 2\nnotifications: {rules: {a: {channels: ops}}}",
+    "channels that are not a list": "version: 2\nnotifications: {rules: {a: {channels: ops}}}",
     "a channel of the document": "version: 2\nnotifications: {channels: {ops: {type: slack}}}",
-    "an environment that is no slug": "version: 2\nnotifications: {rules: {a: {environment: Production}}}",
+    "an environment that is not a slug": "version: 2\nnotifications: {rules: {a: {environment: Production}}}",
     "a queue with a setting": _in_environment("queues: {a: {limit: 1}}"),
     "no domains": "version: 2\nsites: {www: {domains: []}}",
     "a page as domain": "version: 2\nsites: {www: {domains: ['https://shop.example/cart']}}",
@@ -264,7 +264,7 @@ _REFUSED = {
     "a goal without a target": "version: 2\nsites: {www: {goals: [{name: a}]}}",
     "a goal of two targets": "version: 2\nsites: {www: {goals: [{name: a, event: b, path: /c}]}}",
     "a goal without a name": "version: 2\nsites: {www: {goals: [{event: b}]}}",
-    "a goal that everybody reaches": "version: 2\nsites: {www: {goals: [{name: a, event: Engagement}]}}",
+    "a goal that matches every path": "version: 2\nsites: {www: {goals: [{name: a, event: Engagement}]}}",
     "a path without /": "version: 2\nsites: {www: {goals: [{name: a, path: welcome}]}}",
     "a goal whose name is bound": "version: 2\nsites: {www: {goals: [{name: '${a_name}', event: b}]}}",
     "goals as a mapping": "version: 2\nsites: {www: {goals: {Signup: {path: /welcome}}}}",
@@ -277,7 +277,7 @@ _REFUSED = {
 _ONLY_THE_READER = {
     "a whole fraction": _in_environment("replicas: 2.0"),
     "a time zone": "version: 2\nsites: {www: {timezone: Europe/Olso}}",
-    "cron that never comes": _in_environment("heartbeats: {a: {cron: '0 0 30 2 *'}}"),
+    "a cron expression that never occurs": _in_environment("heartbeats: {a: {cron: '0 0 30 2 *'}}"),
     "a long period": _in_environment("heartbeats: {a: {period: 367d}}"),
     "a grace time of years": _in_environment("heartbeats: {a: {grace: 9999999h}}"),
     "a port beyond all": "version: 2\nsites: {www: {domains: ['https://a.example:99999']}}",
@@ -285,9 +285,9 @@ _ONLY_THE_READER = {
     "two goals of one name": "version: 2\nsites: {www: {goals: [{name: a, event: b}, {name: a, event: c}]}}",
     "wanted and deleted": "version: 2\nenvironments: {staging: {}}\ndelete: [environments.staging]",
     "deleted in two ways": "version: 2\ndelete: [environments.staging, 'environments[\"staging\"]']",
-    "a binding that gives too much": "version: 2\nproject: {name: '${a_secret}'}",
+    "a binding with an invalid value": "version: 2\nproject: {name: '${a_secret}'}",
 }
-"""Beside what is no plain YAML, bindings that are missing or unused, and limits of the whole document."""
+"""In addition to texts that are not plain YAML, missing or unused bindings, and limits of the whole document."""
 
 
 def _text_faults(text: str) -> DocumentFault:
@@ -334,5 +334,5 @@ def test_schema_and_reader_agree_on_mutated_documents(document: Any, data: st.Da
     if found:
         assert of_reader, found
     else:
-        # Whatever else is wrong is for the reader alone to say.
+        # Only the reader reports the other faults.
         assert all(re.search("|".join(_BEYOND), told, re.IGNORECASE) for told in of_reader), of_reader

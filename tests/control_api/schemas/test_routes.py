@@ -21,7 +21,7 @@ each = pytest.mark.parametrize("name", NAMES)
 
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    # No database and no column store: what is served here asks for neither.
+    # No database and no column store, because these routes use neither.
     app = build_control_app(_NOTHING, _NOTHING, b"receipts", _NOTHING)
     async with (
         serving_control(app) as url,

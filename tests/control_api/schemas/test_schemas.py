@@ -12,7 +12,7 @@ from control_api.schemas import load_schema as loading
 from control_api.schemas.load_schema import NAMES, load_schema
 
 _FOLDER = Path(loading.__file__).parent
-# Told by editors where a text does not match, or a property must not be there; no part of the standard.
+# Editors show this text if a value does not match or a property is not allowed. It is not part of the standard.
 _OF_EDITORS = {"patternErrorMessage", "errorMessage"}
 
 each = pytest.mark.parametrize("name", NAMES)
@@ -39,7 +39,7 @@ def _schemas(schema: Any, path: str = "#") -> Iterator[tuple[str, dict[str, Any]
 
 def _resolve(root: Any, schema: Any) -> Any:
     while "$ref" in schema:
-        # Whatever stands beside it is not looked at in draft-07.
+        # Draft-07 ignores keywords next to `$ref`.
         assert list(schema) == ["$ref"]
         schema = root["definitions"][schema["$ref"].removeprefix("#/definitions/")]
     return schema

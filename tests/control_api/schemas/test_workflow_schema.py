@@ -63,7 +63,7 @@ DOCUMENTS = st.fixed_dictionaries(
     optional={"build": _steps, "release": _steps, "triggers": _triggers, "retain": st.integers(1, 50)},
 )
 
-# None of those on which they cannot agree: see below.
+# Without the values on which schema and reader cannot agree: see below.
 _VALUES = [
     None, True, False, 0, 1, 2, 20, 21, 50, 51, 3600, 3601, 7200, 7201, -1, 1.5, "", "x", "X", "a b", "a-b", "a--b",
     "-a", "a_b", "7", "/", "/a", "/a b", "/a#b", "main", "x" * 60, "x" * 61, "x" * 100, "x" * 101, "x" * 4096,
@@ -116,7 +116,7 @@ _REFUSED = {
     "health of a worker": "version: 1\nprocesses: {a: {command: x, health: {path: /}}}",
     "health without a path": "version: 1\nprocesses: {web: {command: x, health: {}}}",
     "a path that is a URL": "version: 1\nprocesses: {web: {command: x, health: {path: 'http://x'}}}",
-    "steps that are one": f"{_HEAD}build: {{steps: make}}",
+    "a single step instead of a list": f"{_HEAD}build: {{steps: make}}",
     "a time with its unit": f"{_HEAD}build: {{timeout_seconds: 15m}}",
     "a branch": f"{_HEAD}triggers: {{push: {{a..b: staging}}}}",
     "a slug": f"{_HEAD}triggers: {{push: {{main: Staging}}}}",
@@ -137,7 +137,8 @@ def test_schema_and_reader_refuse(text: str) -> None:
 
 
 def test_only_the_reader_refuses() -> None:
-    """A fraction that is whole; and what is no plain YAML: a key given twice, tags, merge keys, a second document."""
+    """A float with an integer value, and texts that are not plain YAML: duplicate keys, tags, merge keys, a second
+    document."""
     text = f"{_HEAD}retain: 5.0"
     assert not faults(WORKFLOW, parse(text))
     with pytest.raises(DocumentFault):

@@ -69,7 +69,7 @@ async def test_an_environment_is_removed_during_pushes(github: WebhookRepository
             except DeployRunning:
                 continue
             return
-        raise AssertionError("it could not be removed")
+        raise AssertionError("the environment could not be removed")
 
     pushes = [github.deliver_status(push("github", after=f"{number:040x}")) for number in range(1, 31)]
     looks = [_worker(github).process_waiting() for _ in range(10)]

@@ -99,7 +99,7 @@ def _of_bodies(kind: str) -> list[Case]:
         ("deep", deep),
         ("half a surrogate in a branch", whole.replace(b'main"', b'ma\\ud800in"')),
         ("a key twice", whole.replace(b"{", b'{"ref": 1, "ref": 2, ', 1)),
-        ("a key twice in what nobody reads", whole.replace(b"{", b'{"x": [{"y": 1, "y": 2}], ', 1)),
+        ("a duplicate key in an ignored member", whole.replace(b"{", b'{"x": [{"y": 1, "y": 2}], ', 1)),
         ("wrong types", whole.replace(b'"ada"', b"[1]").replace(AFTER.encode(), b"abc")),
     ]
     cases = [Case(f"body {what}", kind, WebhookRequest(event, body), *UNUSABLE) for what, body in bodies]
@@ -189,7 +189,7 @@ def _of_gitlab() -> list[Case]:
         Case("another time", kind, sent, *BAD, headers={"webhook-timestamp": "1614265330"}),
         Case("no number for a time", kind, sent, *BAD, headers={"webhook-timestamp": "now"}),
         Case(
-            "the plain token where there is a signing token",
+            "the plain token although a signing token is set",
             kind,
             sent,
             *BAD,

@@ -96,7 +96,7 @@ async def test_a_recreated_repository_is_matched_once_its_id_is_set(
     assert "removed and created again" in reason
     assert f"to {_written(webhook.kind, 2)}, and deliver it again." in reason
     await webhook.change(host_id=_written(webhook.kind, 2))
-    # Not a duplicate: the first one led to nothing.
+    # Not a duplicate, because the first delivery had no effect.
     assert (await webhook.deliver_status(sent, "one"))[0] == 202
     assert await webhook.deliver_status(push(webhook.kind)) == (200, "ignored")
 
@@ -134,7 +134,7 @@ def _of_gitlab_below_a_path(full_name: str, page: str) -> WebhookRequest:
 async def test_a_gitlab_below_a_path(github: WebhookRepository) -> None:
     await github.change_kind("gitlab")
     await github.change(url="https://code.example/git/acme/shop.git", full_name="git/acme/shop")
-    # The name of one is the path of the other.
+    # The name of one repository is the path of the other.
     other = _of_gitlab_below_a_path("git/acme/shop", "/git/git/acme/shop")
     assert await github.deliver_status(other) == (200, "ignored")
     assert await github.deliver_status(_of_gitlab_below_a_path("acme/shop", "/git/acme/shop")) == (

@@ -109,7 +109,7 @@ async def test_closing_a_pull_request_removes_its_preview(webhook: WebhookReposi
     assert await _preview(webhook) is None
     (deployment,) = await _deployments(webhook)
     assert (deployment.status, deployment.environment_id) == ("canceled", None)
-    # A second event finds nothing to do.
+    # A second event changes nothing.
     assert await webhook.deliver_status(pull(webhook.kind, "closed")) == (200, "ignored")
 
 

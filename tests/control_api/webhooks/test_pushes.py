@@ -92,7 +92,7 @@ async def test_pushes_that_deploy_nothing(
 
 
 async def test_a_deleted_branch_is_ignored_in_any_state(webhook: WebhookRepository) -> None:
-    """Also without a usable workflow: there is nothing to deploy."""
+    """This holds without a usable workflow too, because there is nothing to deploy."""
     gone = push(webhook.kind, after=NO_COMMIT)
     for text in ("version: 1\nprocesses: {web: {command: x}}\ntriggers: {push: {main: nowhere}}\n", "no: 1"):
         await webhook.set_workflow(text)
@@ -100,7 +100,7 @@ async def test_a_deleted_branch_is_ignored_in_any_state(webhook: WebhookReposito
         assert await webhook.deliver_status(gone) == (200, "ignored")
 
 
-async def test_of_pushes_during_a_deployment_only_the_newest_is_deployed(
+async def test_only_the_newest_push_during_a_deployment_is_deployed(
     webhook: WebhookRepository,
 ) -> None:
     assert await webhook.deliver_status(push(webhook.kind)) == (202, "queued")

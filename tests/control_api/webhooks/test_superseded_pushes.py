@@ -1,4 +1,4 @@
-"""Of a branch's pushes that wait for approval only the newest stays."""
+"""Only the newest of a branch's pushes that wait for approval stays."""
 
 import pytest
 from sqlalchemy import select

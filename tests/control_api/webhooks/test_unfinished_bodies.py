@@ -282,7 +282,7 @@ async def test_the_sender_is_the_client_that_a_trusted_proxy_names(
     app = github.platform.app
     app.state.client_addresses = parse_trusted_proxies("127.0.0.0/8")
     bodies: WebhookBodies = app.state.webhook_bodies
-    # However slow this machine is, no failure is forgiven meanwhile.
+    # No failure expires during the test, even on a slow machine.
     monkeypatch.setattr(bodies.senders, "_clock", lambda: 0.0)
     answer = await github.deliver(push("github"), headers={"X-Forwarded-For": "2001:db8::7"})
     assert answer.status == 202

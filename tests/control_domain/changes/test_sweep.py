@@ -1,4 +1,5 @@
-"""Which topics of an account change with which rows, on both databases; nothing changes for another account."""
+"""The topics of an account that change with each kind of row, on both databases. The topics of another account do not
+change."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -118,7 +119,7 @@ def _changes(platform: Platform) -> list[tuple[str, set[Topic], Change]]:
 
 
 async def test_topics_change_with_their_rows(monitored: Platform) -> None:
-    """Rows of both accounts change in the statements without a condition on one: only `acme` is asked there."""
+    """Statements without a condition on the account change rows of both accounts: for these only `acme` is checked."""
     acme, other = monitored.acme.account.id, monitored.other.account.id
     of_both = {"restarts", "stops", "acknowledged", "resolved", "sent", "step", "run ends", "run begins"}
 

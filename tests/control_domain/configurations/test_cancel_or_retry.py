@@ -1,4 +1,4 @@
-"""Steps are canceled and retried: when that is possible, and the results."""
+"""Cancelling and retrying steps: the conditions and the results."""
 
 import asyncio
 from collections import Counter
@@ -78,7 +78,7 @@ def _rows(table: str) -> list[Sequence[str]]:
 
 
 async def _add(reviewed: ReviewedProject, letters: str) -> tuple[int, list[int]]:
-    """Add the newest run with such steps; return their IDs."""
+    """Add the newest run, with steps of these statuses; return their IDs."""
     async with reviewed.platform.sessions() as session, session.begin():
         project = await session.get_one(Project, reviewed.project.id)
         action = Action("update", PROJECT, [Change("name", project.name, "Another")])
@@ -259,7 +259,7 @@ async def _name(reviewed: ReviewedProject, slug: str) -> object:
     return (await reviewed.fields("environments", slug) or {})["name"]
 
 
-async def test_a_failure_stops_the_rest_and_says_what_to_do(reviewed: ReviewedProject) -> None:
+async def test_failure_stops_later_steps_and_has_advice(reviewed: ReviewedProject) -> None:
     result = await reviewed.read(await _fail_second(reviewed))
     failed = result["operations"][1]
     assert failed["error"] == "environments.staging was changed meanwhile: replicas; make a new review."
@@ -304,7 +304,7 @@ async def test_a_retried_step_continues_with_the_rest(reviewed: ReviewedProject)
     assert (await reviewed.fields("environments", "staging") or {})["replicas"] == 3
 
 
-async def test_a_new_review_cancels_what_a_failure_left_pending(reviewed: ReviewedProject) -> None:
+async def test_new_review_cancels_steps_left_pending_by_a_failure(reviewed: ReviewedProject) -> None:
     """Pending steps of the older run are canceled and cannot be retried."""
     number = await _fail_second(reviewed)
     third = (await reviewed.read(number))["operations"][2]["id"]

@@ -1,4 +1,4 @@
-"""Whoever lowers the gate of an environment needs a second person, by whichever way."""
+"""Lowering the gate of an environment needs a second person, by every kind of change."""
 
 import pytest
 from sqlalchemy import update
@@ -24,7 +24,7 @@ def _window(days: str = "[mon, tue]", begin: str = "09:00", end: str = "16:00", 
     return _production(f"window: {{days: {days}, from: '{begin}', to: '{end}', timezone: {zone}}}")
 
 
-# Changes of a project that is as `_GATED` says.
+# Changes of a project in the state `_GATED`.
 LOWERING = {
     "no approval of deploys": _production("approval: {deploys: false}"),
     "no approval of variables": _production("approval: {variables: false}"),
@@ -35,22 +35,22 @@ LOWERING = {
     "the whole day": _window(begin="00:00", end="00:00"),
     "another time zone": _window(zone="Asia/Tokyo"),
     "removed": "delete: [environments.production]",
-    "removed beside something harmless": "environments: {staging: {replicas: 2}}\ndelete: [environments.production]",
+    "removed next to a harmless change": "environments: {staging: {replicas: 2}}\ndelete: [environments.production]",
     "lowered together with variables": _production("approval: {variables: false}, variables: {A: '1'}"),
 }
 KEEPING = {
     "a day less": _window("[mon]"),
     "an hour less": _window(begin="10:00"),
     "other settings": _production("replicas: 3, branch: live"),
-    "no window where nobody is wanted": "environments: {staging: {window: null}}",
-    "removed where nobody is wanted": "delete: [environments.staging]",
+    "no window without approvals": "environments: {staging: {window: null}}",
+    "removed without approvals": "delete: [environments.staging]",
     "a gate more": "environments: {staging: {approval: {deploys: true}}}",
 }
 
 
 @pytest.fixture
 async def gated(reviewed: ReviewedProject) -> ReviewedProject:
-    """A project that is as `_GATED` says, on which members have roles."""
+    """A project in the state `_GATED`, with members in all roles."""
     reviewed.slug = "shop"
     await reviewed.apply_document(_GATED)
     return reviewed
@@ -80,7 +80,7 @@ async def test_a_run_that_lowers_no_gate_needs_one_person(gated: ReviewedProject
 
 
 async def test_a_review_without_an_author_lowers_no_gate(gated: ReviewedProject) -> None:
-    """Whoever made it may be the one who applies it."""
+    """Its author may be the person who applies it."""
     number = await _review(gated, LOWERING["no window"], "maintainer")
     await gated.change(Review, number, made_by_id=None)
     assert (await gated.apply(number, who="admin")).problem == (403, "deploy-not-allowed")
@@ -104,7 +104,7 @@ async def _window_of_staging(gated: ReviewedProject) -> object:
     return fields["window"]
 
 
-_UNGUARDED = KEEPING["no window where nobody is wanted"]
+_UNGUARDED = KEEPING["no window without approvals"]
 
 
 async def test_a_retry_lowers_a_gate_that_was_raised_since_by_two_people(gated: ReviewedProject) -> None:
@@ -128,7 +128,7 @@ async def test_a_retry_lowers_a_gate_that_was_raised_since_by_two_people(gated: 
 
 
 @pytest.mark.parametrize(
-    "document", [_UNGUARDED, KEEPING["removed where nobody is wanted"]], ids=["window", "removed"]
+    "document", [_UNGUARDED, KEEPING["removed without approvals"]], ids=["window", "removed"]
 )
 async def test_a_gate_raised_before_the_step_is_applied_counts(gated: ReviewedProject, document: str) -> None:
     run = (await gated.apply(await _review(gated, document, "maintainer"), who="maintainer")).data
@@ -147,7 +147,7 @@ async def test_the_worker_lowers_approved_gates(gated: ReviewedProject) -> None:
 
 
 async def test_a_retry_checks_the_gates_of_the_pending_steps_too(gated: ReviewedProject) -> None:
-    """The one in front is harmless, and may be tried again by whoever may deploy."""
+    """The step before is harmless, so any deployer may retry it."""
     document = "environments: {staging: {replicas: 2}, production: {window: null}}"
     run = (await gated.apply(await _review(gated, document, "maintainer"), who="admin")).data
     number, steps = run["id"], run["operations"]

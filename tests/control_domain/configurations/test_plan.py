@@ -1,4 +1,4 @@
-"""What a document changes in a project: by hand, and whatever both hold."""
+"""The changes that a document plans in a project: hand-written cases, and random documents and projects."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -91,7 +91,7 @@ def _plan(
     bound: Iterable[str] = (),
     state: ProjectState = STATE,
 ) -> Plan:
-    """Of a document with these resources, a line each. The `bound` fields are so in each."""
+    """Return the plan of a document with these resources, one on each line. The `bound` fields are bound in each."""
     resources = [
         DesiredResource(address, fields, line, frozenset(bound).intersection(fields))
         for line, (address, fields) in enumerate((wanted or {}).items(), 1)
@@ -100,7 +100,7 @@ def _plan(
 
 
 def _list_actions(plan: Plan) -> list[Any]:
-    """`["update", "environments.production", {"replicas": (2, 3)}]` and the like."""
+    """Return the actions as lists like `["update", "environments.production", {"replicas": (2, 3)}]`."""
     return [
         [
             action["action"],
@@ -113,7 +113,7 @@ def _list_actions(plan: Plan) -> list[Any]:
 
 CHANGES: dict[str, tuple[Wishes, Iterable[Address], list[Any]]] = {
     "nothing": ({}, (), []),
-    "everything as it is": (ALL, (), []),
+    "everything unchanged": (ALL, (), []),
     "values as they are": ({PRODUCTION: {"replicas": 2, "window": None}, PROJECT: {"name": "Shop"}}, (), []),
     "the project's name": ({PROJECT: {"name": "Store"}}, (), [
         ["update", "project", {"name": ("Shop", "Store")}]]),
@@ -127,7 +127,7 @@ CHANGES: dict[str, tuple[Wishes, Iterable[Address], list[Any]]] = {
     "a cron instead of a period": ({NIGHTLY: {"cron": None, "period": "1h"}}, (), [
         ["update", 'environments.production.heartbeats["nightly backup"]', {
             "cron": ("0 3 * * *", None), "period": (None, "1h")}]]),
-    "a new environment with what is in it": ({
+    "a new environment with its contents": ({
         ("environments", "qa", "queues", "jobs"): {},
         ("environments", "qa"): {"type": "staging", "replicas": 1, "branch": None}}, (), [
         ["create", "environments.qa", {"type": (None, "staging"), "replicas": (None, 1)}],
@@ -150,32 +150,32 @@ CHANGES: dict[str, tuple[Wishes, Iterable[Address], list[Any]]] = {
         ["update", "sites.www", {
             "goals.Purchase": (None, {"event": "purchase"}),
             "goals.Signup": ({"path": "/welcome"}, {"event": "signup"})}]]),
-    "a goal that goes": ({SITE: {"timezone": "Europe/Oslo"}}, [(*SITE, "goals", "Signup")], [
+    "a removed goal": ({SITE: {"timezone": "Europe/Oslo"}}, [(*SITE, "goals", "Signup")], [
         ["update", "sites.www", {"timezone": ("UTC", "Europe/Oslo"), "goals.Signup": ({"path": "/welcome"}, None)}]]),
-    "a goal that goes from a site of which nothing is said": ({}, [(*SITE, "goals", "Signup")], [
+    "a removed goal of a site that is not in the document": ({}, [(*SITE, "goals", "Signup")], [
         ["update", "sites.www", {"goals.Signup": ({"path": "/welcome"}, None)}]]),
-    "a goal that is gone": ({SITE: {}}, [(*SITE, "goals", "Purchase")], []),
+    "a goal that was removed before": ({SITE: {}}, [(*SITE, "goals", "Purchase")], []),
     "variables": ({PRODUCTION: {
         "variables.APP_ENV": _secret("live"), "variables.NEW": _secret(""), "variables.OLD": Keep.KEEP}}, (), [
         ["update", "environments.production", {"variables.APP_ENV": (MASK, MASK), "variables.NEW": (None, MASK)}]]),
-    "a variable as it is": ({PRODUCTION: {"variables.APP_ENV": _secret("production")}}, (), []),
-    "a variable that goes": ({PRODUCTION: {}}, [(*PRODUCTION, "variables", "OLD")], [
+    "an unchanged variable": ({PRODUCTION: {"variables.APP_ENV": _secret("production")}}, (), []),
+    "a removed variable": ({PRODUCTION: {}}, [(*PRODUCTION, "variables", "OLD")], [
         ["update", "environments.production", {"variables.OLD": (MASK, None)}]]),
-    "a resource that goes": ({}, [DEFAULT], [["delete", "environments.production.queues.default", {}]]),
-    "a resource that goes, with its values": ({}, [NIGHTLY, SITE], [
+    "a removed resource": ({}, [DEFAULT], [["delete", "environments.production.queues.default", {}]]),
+    "a removed resource with its values": ({}, [NIGHTLY, SITE], [
         ["delete", "sites.www", {
             "domains": (["https://shop.example"], None), "timezone": ("UTC", None),
             "goals.Signup": ({"path": "/welcome"}, None)}],
         ["delete", 'environments.production.heartbeats["nightly backup"]', {
             "cron": ("0 3 * * *", None), "timezone": ("UTC", None), "grace": ("5m", None), "max_runtime": ("1h", None),
             "failures_before_down": (1, None), "paused": (False, None)}]]),
-    "an environment goes with what is in it": ({}, [DEFAULT, PRODUCTION, (*PRODUCTION, "variables", "OLD")], [
+    "an environment removed with its contents": ({}, [DEFAULT, PRODUCTION, (*PRODUCTION, "variables", "OLD")], [
         ["delete", "environments.production", {
             "name": ("Production", None), "type": ("production", None), "order": (3, None), "replicas": (2, None),
             "state": ("running", None), "locked": (False, None), "approval.deploys": (False, None),
             "approval.variables": (False, None), "wake_on_request": (False, None),
             "variables.APP_ENV": (MASK, None), "variables.OLD": (MASK, None)}]]),
-    "what is gone already": ({}, [("environments", "gone"), ("sites", "gone"), (*STAGING, "variables", "GONE")], []),
+    "missing resources": ({}, [("environments", "gone"), ("sites", "gone"), (*STAGING, "variables", "GONE")], []),
 }  # fmt: skip
 
 
@@ -208,7 +208,7 @@ def test_creations_come_before_deletions_and_parents_before_members() -> None:
     plan = _plan(wanted, [DEVELOPMENT, SITE, DEFAULT, NIGHTLY])
     assert [(action.verb, write_address(action.address)) for action in plan.actions] == [
         ("update", "project"),
-        # By the order that each is to have, and not the one that it has.
+        # Sorted by the desired order, not by the present one.
         ("update", "environments.production"),
         ("create", "environments.production.heartbeats.z"),
         ("create", "environments.production.queues.z"),
@@ -225,26 +225,26 @@ def test_creations_come_before_deletions_and_parents_before_members() -> None:
 
 
 UNMANAGED: dict[str, tuple[Wishes, Iterable[Address], list[str]]] = {
-    "all that the document does not name": ({}, (), [
+    "all resources that the document omits": ({}, (), [
         "environments.development", "environments.staging", "environments.production", "sites.www"]),
-    "what is in an environment that it names": ({PRODUCTION: {}}, (), [
+    "contents of an environment in the document": ({PRODUCTION: {}}, (), [
         "environments.development", "environments.staging", "environments.production.replicas",
         "environments.production.variables.APP_ENV", "environments.production.variables.OLD",
         'environments.production.heartbeats["nightly backup"]', "environments.production.queues.default", "sites.www"]),
-    "settings that are not as they would be by default": (ALL, (), [
+    "settings other than the defaults": (ALL, (), [
         "environments.production.replicas", "environments.production.variables.APP_ENV",
         "environments.production.variables.OLD", "sites.www.goals.Signup"]),
-    "but what it says": (
+    "without fields in the document": (
         {**ALL, PRODUCTION: {"replicas": 7, "variables.OLD": Keep.KEEP, "variables.APP_ENV": _secret("x")}}, (),
         ["sites.www.goals.Signup"]),
-    "and but what it wants gone": (
+    "and without deleted resources": (
         {**{one: {} for one in ALL if one not in (DEFAULT, STAGING)}, PRODUCTION: {"replicas": 2}},
         [DEFAULT, STAGING, (*PRODUCTION, "variables", "OLD"), (*SITE, "goals", "Signup")],
         ["environments.production.variables.APP_ENV"]),
-    "and a site of which no more is said than that a goal goes": (
+    "and a site of which the document only deletes a goal": (
         {}, [(*SITE, "goals", "Signup")],
         ["environments.development", "environments.staging", "environments.production"]),
-    "and what goes along": ({}, [PRODUCTION, SITE], ["environments.development", "environments.staging"]),
+    "and members of deleted resources": ({}, [PRODUCTION, SITE], ["environments.development", "environments.staging"]),
 }  # fmt: skip
 
 
@@ -333,13 +333,13 @@ FAULTS: dict[str, tuple[Wishes, Iterable[Address], list[str]]] = {
         "yet"]),
     "a site without domains": ({("sites", "docs"): {}}, (), [
         "line 1: sites.docs: needs domains, because there is no such site yet"]),
-    "a variable to keep that is none": ({PRODUCTION: {"variables.NEW": Keep.KEEP}}, (), [
+    "a variable to keep that does not exist": ({PRODUCTION: {"variables.NEW": Keep.KEEP}}, (), [
         "line 1: environments.production.variables.NEW: has no value yet that could be kept: give it a value"]),
-    "a variable to keep of what is not there": ({_NEW: {"type": "staging", "variables.OLD": Keep.KEEP}}, (), [
+    "a variable to keep of a missing environment": ({_NEW: {"type": "staging", "variables.OLD": Keep.KEEP}}, (), [
         "line 1: environments.qa.variables.OLD: has no value yet that could be kept: give it a value"]),
     "a preview's slug": ({("environments", "pr-7"): {"type": "staging"}}, (), [
         "line 1: environments.pr-7: is the slug of a preview: give the environment another one"]),
-    "a preview that goes": ({}, [("environments", "pr-7"), ("environments", "pr-7", "queues", "jobs")], [
+    "a deleted preview": ({}, [("environments", "pr-7"), ("environments", "pr-7", "queues", "jobs")], [
         "line 99: environments.pr-7: is a preview, which is removed together with its branch: remove "
             "it from the document",
         "line 99: environments.pr-7.queues.jobs: is a preview, which is removed together with its "
@@ -347,14 +347,14 @@ FAULTS: dict[str, tuple[Wishes, Iterable[Address], list[str]]] = {
     "a rule for nobody": ({ON_CALL: {}, (*RULES, "b"): {"channels": []}}, (), [
         "line 1: notifications.rules.on-call: needs channels or people, because there is no such rule yet",
         "line 2: notifications.rules.b: notifies nobody: name channels or people, or disable it with enabled: false"]),
-    "recipients and an environment that are not there": ({ON_CALL: {
+    "missing recipients and a missing environment": ({ON_CALL: {
         "channels": ["ops", "ops-slack"], "people": ["bob@shop.example"], "environment": "qa"}}, (), [
         "line 1: notifications.rules.on-call.channels: has 'ops', which is not a channel of the account",
         "line 1: notifications.rules.on-call.people: has 'bob@shop.example', which is not a person "
             "who may read the project; "
         "do you mean ada@shop.example?",
         "line 1: notifications.rules.on-call.environment: has 'qa', which is not an environment of the project"]),
-    "a rule of an environment that goes": ({
+    "a rule of a deleted environment": ({
         ON_CALL: {"channels": ["ops-slack"], "environment": "staging"}}, [STAGING], [
         "line 1: notifications.rules.on-call.environment: has 'staging', which is not an environment of the project"]),
     "the name of another rule": ({(*RULES, "everything"): {"channels": ["ops-slack"]}}, (), [
@@ -368,7 +368,7 @@ FAULTS: dict[str, tuple[Wishes, Iterable[Address], list[str]]] = {
     "a threshold on nothing": ({SLOW: {}}, (), [
         f"line 1: environments.production.thresholds.slow: needs {name}, because there is no such threshold yet"
         for name in ("kind", "target", "threshold")]),
-    "all of it at once": ({_NEW: {}, PROJECT: {}, ("sites", "docs"): {}}, (), [
+    "all faults together": ({_NEW: {}, PROJECT: {}, ("sites", "docs"): {}}, (), [
         "line 1: environments.qa: needs type, because there is no such environment yet",
         "line 3: sites.docs: needs domains, because there is no such site yet"]),
 }  # fmt: skip
@@ -388,7 +388,7 @@ def _bytes(plan: Plan) -> bytes:
 
 
 _seeds = st.integers(0, 2**32)
-# What is drawn is large, and machines are slow.
+# The random examples are large, and machines may be slow.
 _SETTINGS = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -436,7 +436,7 @@ def test_the_plan_of_an_applied_document_is_empty(data: st.DataObject) -> None:
     after = apply_in_memory(state, plan)
     again = make_plan(document, after)
     assert again.actions == []
-    # What the document says nothing of is as it was.
+    # Resources that the document omits are unchanged.
     assert again.unmanaged == plan.unmanaged
     assert again.fingerprint != plan.fingerprint
 
@@ -445,7 +445,7 @@ MARK = "S3CR3T-"
 
 
 def _mark(value: Any, number: int) -> Any:
-    """The value with a text in it that stands nowhere else."""
+    """Return the value with a unique text in it."""
     marked = f"{MARK}{number}"
     match value:
         case Secret():
@@ -468,7 +468,7 @@ def test_no_secret_is_in_a_plan(data: st.DataObject) -> None:
     resources = []
     for number, one in enumerate(document.resources):
         secrets = {field for field, value in one.fields.items() if isinstance(value, Secret)}
-        # Without a type that there is, an environment has no place.
+        # Without a valid type, an environment has no position in the order.
         marked = (secrets | one.bound) - {"type"}
         fields = {
             field: _mark(value, number) if field in marked else value for field, value in one.fields.items()

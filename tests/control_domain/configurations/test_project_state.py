@@ -1,4 +1,4 @@
-"""A project as it is: each field, what is not in it, and what changes its fingerprint."""
+"""The state of a project: its fields, the values that it omits, and the changes of its fingerprint."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -72,7 +72,7 @@ SETTINGS: dict[str, Value] = {
 async def _read(
     platform: Platform, project: Project | None = None, keys: SealingKeys = VARIABLE_KEYS
 ) -> ProjectState:
-    """Acme's `shop`, unless another one is given."""
+    """Return the state of acme's `shop`, or of the given project."""
     number = (project or platform.acme.projects["shop"]).id
     async with platform.sessions() as session:
         return await read_project_state(session, keys, await session.get_one(Project, number))
@@ -92,7 +92,7 @@ def _secret(platform: Platform, value: str) -> Secret:
 
 
 async def _replace(session: AsyncSession, target: DeployTarget, **values: str) -> int | None:
-    """Set the environment's variables; gives the change that waits, if one does."""
+    """Set the environment's variables; return the waiting change, if there is one."""
     held = target._replace(environment=await session.get_one(Environment, target.environment.id))
     return await replace_variables(session, VARIABLE_KEYS, held, values, ACTOR, NOW)
 
@@ -131,7 +131,7 @@ async def _set(session: AsyncSession, table: Any, number: int, **values: Any) ->
 
 
 async def _apply(session: AsyncSession, project: Project) -> int:
-    """An application that is over; gives its number."""
+    """Add a finished configuration run; return its number."""
     review = Review(
         project_id=project.id, fingerprint="", plan="{}", created_at=NOW, expires_at=NOW, applied_at=NOW
     )
@@ -164,7 +164,7 @@ async def test_each_field_is_read_and_part_of_the_fingerprint(platform: Platform
 
     await change(PROJECT, "name", "Store", Project, shop.id, name="Store")
     window = {"days": ["mon", "fri"], "from": "09:00", "to": "16:30", "timezone": "Europe/Oslo"}
-    # As it was stored once: in another order.
+    # As an earlier version stored it: in another order.
     stored = json.dumps({**window, "days": ["fri", "mon"]})
     changes: dict[str, tuple[Value, dict[str, Any]]] = {
         "name": ("Live", {"name": "Live"}),
@@ -265,7 +265,7 @@ async def test_the_newest_version_of_variables_is_read(platform: Platform) -> No
     secrets = [one for present in state.resources.values() for one in present.fields.values()]
     assert [one.value for one in secrets if isinstance(one, Secret)] == [None] * 3
     assert before.fingerprint() != state.fingerprint()
-    # By its number, and not by when the row was written.
+    # The newest version has the highest number, not the latest time of its row.
     first = (VariableSet.environment_id == acme.environment("shop/staging").id) & (VariableSet.version == 1)
     await _do(platform, lambda session: session.execute(update(VariableSet).where(first).values(version=9)))
     assert _fields(await _read(platform), STAGING)["variables.A"] == _secret(platform, "1")
@@ -382,7 +382,7 @@ async def test_previews_are_known_by_their_slugs_alone(platform: Platform) -> No
     after = await _read(platform)
     assert after.previews == {"pr-7"}
     assert (after.resources, after.awaiting_approval) == (before.resources, frozenset())
-    # Pull requests come and go: a plan stays good.
+    # Previews come and go, and a plan stays valid.
     assert after.fingerprint() == before.fingerprint()
 
 
@@ -408,7 +408,7 @@ async def test_rows_that_the_session_knows_are_refreshed(platform: Platform) -> 
     await _do(platform, lambda session: create_queue(session, production, "default", NOW))
     async with platform.sessions() as session:
         before = await read_project_state(session, VARIABLE_KEYS, shop)
-        # The session forgets what nobody holds.
+        # A session forgets rows without references, so the test keeps them.
         held = [(await session.scalars(select(table))).all() for table in (Project, Environment)]
         assert all(held)
         await end_transaction(session)

@@ -1,4 +1,4 @@
-"""Random documents on random projects, carried out for real on both databases."""
+"""Random documents on random projects, applied on both databases."""
 
 import json
 from itertools import count
@@ -30,7 +30,7 @@ _numbers = count()
 
 
 class _NewProject:
-    """One of its own for each example."""
+    """A new project for each example."""
 
     def __init__(self, configured: ChangedProject, project: Project) -> None:
         self._sessions = configured.managed.engines.sessions
@@ -54,7 +54,7 @@ class _NewProject:
         return make_plan(read_configuration(write_document(state), {}, self._digest), state)
 
     async def apply_step(self, plan: Plan) -> None:
-        """As the worker does: each action sealed and opened, in a transaction of its own."""
+        """Apply an action as the worker does: sealed and opened, in a separate transaction."""
         of = self._project.public_id
         for action in plan.actions:
             (opened,) = open_actions(self._keys, seal_actions(self._keys, [action], of), of)
@@ -68,7 +68,7 @@ async def _make_project(configured: ChangedProject) -> _NewProject:
     async with configured.managed.engines.sessions() as session, session.begin():
         account = configured.managed.account
         project = await create_project(session, account, slug, slug, NOW)
-        # An account has only so many rules, with different names.
+        # The number of an account's rules is limited, and their names are unique.
         await session.execute(delete(NotificationRule))
         for name in set(CHANNELS) - {*await session.scalars(select(NotificationChannel.name))}:
             session.add(
@@ -96,7 +96,7 @@ def _leaves_variables_waiting(plan: Plan) -> bool:
 
 @given(data=st.data())
 @settings(max_examples=EXAMPLES // 3, deadline=None, suppress_health_check=list(HealthCheck))
-async def test_random_projects_become_what_the_document_describes(
+async def test_random_projects_match_the_applied_document(
     configured: ChangedProject, data: st.DataObject
 ) -> None:
     project = await _make_project(configured)
@@ -107,10 +107,10 @@ async def test_random_projects_become_what_the_document_describes(
         await project.apply_step(plan)
         after = await project.read()
         if _leaves_variables_waiting(plan):
-            # Without the gate that they wait for, the next application sets them.
+            # Without the gate that they wait for, the next configuration run sets them.
             await project.apply_step(project.plan(document, after))
             after = await project.read()
-        # The same document once more changes nothing, and nobody has touched what it leaves out.
+        # Applying the same document again changes nothing, and omitted resources are unchanged.
         assert project.plan(document, after).actions == []
         wanted = apply_in_memory(state, plan).resources
         assert {one.address: one.fields for one in after.resources.values()} == {
@@ -118,6 +118,6 @@ async def test_random_projects_become_what_the_document_describes(
         }
         export = project.plan_export(after)
         assert (list(export.actions), list(export.unmanaged)) == ([], [])
-        # Whoever has not seen the change is told: but where there was none.
+        # An actor that has not seen the change gets an error, unless there was no change.
         assert (state.fingerprint() == after.fingerprint()) is (not plan.actions)
     assert PROJECT in after.resources

@@ -1,4 +1,4 @@
-"""Plans and reviews over HTTP, and what is kept of a review for how long."""
+"""Plans and reviews over HTTP, and the retention of a review's data."""
 
 import hashlib
 import json
@@ -81,7 +81,7 @@ async def test_a_review_has_the_plan_and_is_open_for_fifteen_minutes(reviewed: R
     created, expires = (datetime.fromisoformat(result[name]) for name in ("created_at", "expires_at"))
     assert expires - created == timedelta(minutes=15)
     assert abs(created - asked) < timedelta(minutes=1)
-    # There is one row more, and one in the audit log: nothing of the project has changed.
+    # There is one more row and one audit entry, and the project is unchanged.
     after = await reviewed.platform.contents()
     assert {name for name in before if before[name] != after[name]} == {"config_reviews", "audit_entries"}
     assert len(after["config_reviews"]) == len(before["config_reviews"]) + 1
@@ -103,7 +103,7 @@ async def test_a_bad_document_or_binding_is_422_that_names_it(reviewed: Reviewed
     assert answer.problem == (422, "validation-failed")
     assert sorted(answer.fields) == ["bindings.other", "bindings.token"]
     assert SECRET.encode() not in answer.body
-    # What only the project shows: there is nothing to keep.
+    # A fault that only the project shows: no review is stored.
     answer = await reviewed.ask(path, "environments: {staging: {variables: {A: {keep: true}}}}\n")
     assert answer.problem == (422, "validation-failed")
     answer = await reviewed.call("POST", path, {"document": "version: 2"})
@@ -149,7 +149,7 @@ async def test_a_repeated_request_creates_one_review(reviewed: ReviewedProject) 
     assert (first.status, again.status, again.body) == (201, 201, first.body)
     assert again.headers["Idempotent-Replayed"] == "true"
     assert await reviewed.count(Review) == count + 1
-    # Its first answer is given when it was applied too.
+    # The first response is repeated even after the review was applied.
     assert (await reviewed.apply(first.data["id"])).status == 200
     assert (await reviewed.ask("reviews", DOCUMENT, BINDINGS, key="k")).body == first.body
     for document, bindings in ((f"{DOCUMENT} ", BINDINGS), (DOCUMENT, {"token": "another"})):
@@ -159,7 +159,7 @@ async def test_a_repeated_request_creates_one_review(reviewed: ReviewedProject) 
 
 
 async def test_the_stored_idempotency_digest_does_not_reveal_the_body(reviewed: ReviewedProject) -> None:
-    """A digest of the body that needs no key would let whoever has the database try values of secrets."""
+    """With an unkeyed digest of the body, a person with the database could guess the values of secrets."""
     body = json.dumps({"document": f"version: 2\n{DOCUMENT}", "bindings": BINDINGS}).encode()
     path = f"/api/v1/projects/{reviewed.project.public_id}/configuration/reviews"
     headers = {"Content-Type": "application/json", "Idempotency-Key": "k"}
@@ -215,7 +215,7 @@ async def test_an_expired_review_loses_its_secrets(reviewed: ReviewedProject) ->
     assert (row.sealed, row.key_id, later.sealed is None) == (None, None, False)
     assert describe_review(row, first.expires_at)["status"] == "expired"
     assert describe_review(row, first.expires_at - timedelta(microseconds=1))["status"] == "open"
-    # What it was is still told.
+    # The review can still be read.
     assert row.plan == first.plan
     answer = await reviewed.apply(numbers[1])
     assert answer.status == 200
@@ -238,7 +238,7 @@ async def test_unapplied_reviews_are_deleted_after_thirty_days(reviewed: Reviewe
 
 @pytest.mark.both_databases
 async def test_ids_of_deleted_reviews_are_not_reused(reviewed: ReviewedProject) -> None:
-    """Whoever kept it would apply what somebody else has reviewed."""
+    """Otherwise a caller with an old ID could apply another person's review."""
     number = await reviewed.review(DOCUMENT, BINDINGS)
     await reviewed.age(number, timedelta(days=31))
     await _forget(reviewed, datetime.now(UTC))

@@ -1,4 +1,4 @@
-"""The key that seals gives way to another one while reviews are open and operations wait."""
+"""Rotation of the sealing key while reviews are open and steps wait."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ environments:
   staging: {variables: {A: "1", B: "1", GONE: "1"}}
   production: {variables: {A: "1"}}
 """
-# Variables that are changed, new, gone, and left alone; among them one to a value that another one has.
+# Changed, new, removed and unchanged variables. One of them gets the value of another one.
 DOCUMENT = """\
 environments:
   development: {variables: {A: "1"}}
@@ -40,7 +40,7 @@ VALUES = {
 
 
 def _use(reviewed: ReviewedProject, keys: SealingKeys) -> None:
-    """As a control plane that is started anew."""
+    """Use these keys like a restarted control plane."""
     reviewed.platform.app.state.variable_keys = keys
 
 
@@ -56,7 +56,7 @@ def test_keys_know_the_digests_of_each_of_them() -> None:
     was = BOTH.with_current_key(OLD.key_id)
     assert was.digest("1", "prj_1") == OLD.digest("1", "prj_1") != BOTH.digest("1", "prj_1")
     assert BOTH.with_current_key(NEW.key_id).digest("1", "prj_1") == NEW.digest("1", "prj_1")
-    # They open the same.
+    # Both open the same values.
     assert was.open(NEW.seal({"A": "1"}, "env_1"), "env_1") == {"A": "1"}
     with pytest.raises(CannotOpen, match="PHAROS_VARIABLES_KEY"):
         NEW.with_current_key(OLD.key_id)
@@ -146,7 +146,7 @@ async def test_resealing_keeps_the_review_of_a_changed_project_out_of_date(
         _use(rotated, NEW)
         await change()
     assert (await rotated.apply(review)).problem == (409, "project-changed")
-    # Nor is one value among others, where an application was started.
+    # The same holds for a single value, if a configuration run was started.
     run = await rotated.begin(DOCUMENT, BINDINGS)
     _use(rotated, NEW)
     path = environment_path(rotated.platform.acme.places["blog/staging"], "variables")
@@ -188,7 +188,7 @@ async def test_a_review_applied_during_resealing_does_not_get_its_secrets_back(
     async with rotated.platform.sessions() as session:
         async with session.begin():
             await start_run(session, BOTH, rotated.project, number, Actor("test"), datetime.now(UTC))
-            # It sees the review as it was, and waits for its end.
+            # The other transaction sees the former review, and waits for the end of this one.
             resealing = asyncio.create_task(_reseal(rotated))
             await asyncio.sleep(0.2)
             assert not resealing.done()

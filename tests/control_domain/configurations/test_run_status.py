@@ -1,4 +1,4 @@
-"""Status and next step of runs: a table of cases, and properties of all cases."""
+"""Status and next step of runs: a table of cases, and properties that hold in all cases."""
 
 import itertools
 import random

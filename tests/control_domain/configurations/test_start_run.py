@@ -1,4 +1,4 @@
-"""Reviews are applied: which of them, by whom, how often, and what keeps them from it."""
+"""Applying reviews: which reviews, by whom, how often, and the reasons for a refusal."""
 
 import asyncio
 from collections import Counter
@@ -34,7 +34,7 @@ WINDOW = "{days: [mon], from: '09:00', to: '16:00', timezone: UTC}"
 
 @pytest.fixture
 def shop(platform: Platform) -> ReviewedProject:
-    """In which everybody has the role that is called like them."""
+    """A project in which each person has the role with the same name."""
     return ReviewedProject(platform, "shop")
 
 
@@ -48,7 +48,7 @@ async def prepared_changes(
 
 @pytest.fixture
 async def changing(prepared_changes: Prepared, tmp_path: Path) -> AsyncIterator[ReviewedProject]:
-    """The same, ready for any of the changes."""
+    """The same project, prepared for all of the changes."""
     async with open_platform(prepared_changes, tmp_path) as platform:
         yield ReviewedProject(platform, "shop")
 
@@ -72,7 +72,7 @@ async def protected(prepared_protected: Prepared, tmp_path: Path) -> AsyncIterat
 
 
 async def _same_after(shop: ReviewedProject, review: int, **options: Any) -> tuple[int, str]:
-    """How the review is refused; nothing is changed by that."""
+    """Return the refusal of the review; check that it changes nothing."""
     before = await shop.platform.contents()
     answer = await shop.apply(review, **options)
     assert await shop.platform.contents() == before
@@ -104,10 +104,10 @@ async def test_a_run_has_a_step_for_each_action(shop: ReviewedProject) -> None:
             "finished_at": None,
         }
     assert [one["id"] for one in result["operations"]] == sorted(one["id"] for one in result["operations"])
-    # That is what is read of it, by everybody who may read.
+    # All people who may read the project can read this run.
     path = f"applications/{result['id']}"
     assert (await shop.call("GET", path, who="viewer")).data == result
-    # Nothing is carried out by this.
+    # Starting the run applies nothing.
     assert (await shop.fields("environments", "staging") or {})["name"] == "Staging"
 
 
@@ -130,7 +130,7 @@ async def test_applying_an_expired_review_is_409(shop: ReviewedProject) -> None:
     await shop.age(review, timedelta(minutes=15))
     assert await _same_after(shop, review) == (409, "review-expired")
     assert await _same_after(shop, review, key="k") == (409, "review-expired")
-    # The minute before it has not.
+    # A minute earlier, the review has not expired.
     other = await shop.review(DOCUMENT)
     await shop.age(other, timedelta(minutes=14))
     assert (await shop.apply(other)).status == 200
@@ -163,7 +163,7 @@ async def test_a_review_is_applied_once(shop: ReviewedProject) -> None:
     assert answer.problem == (409, "review-applied")
     assert answer.json()["application_id"] == run["id"]
     assert (await shop.work(run["id"]))["status"] == "succeeded"
-    # That it has expired since is not the reason.
+    # The reason is not that the review has expired since.
     await shop.age(review, timedelta(minutes=15))
     assert await _same_after(shop, review) == (409, "review-applied")
 
@@ -173,7 +173,7 @@ async def test_of_a_hundred_concurrent_requests_one_applies_the_review(shop: Rev
     review = await shop.review(DOCUMENT)
     before = {table: await shop.count(table) for table in (ConfigurationRun, RunStep, AuditEntry)}
     people = ("owner", "admin", "maintainer", "deployer")
-    # Half of them with keys, each of its own.
+    # Half of the requests have idempotency keys, each a different one.
     answers = await asyncio.gather(
         *(
             shop.apply(review, who=people[n % len(people)], key=f"key {n}" if n % 2 else None)
@@ -197,7 +197,7 @@ async def test_of_a_hundred_concurrent_requests_one_applies_the_review(shop: Rev
 @pytest.mark.both_databases
 async def test_of_many_concurrent_reviews_one_is_applied(shop: ReviewedProject) -> None:
     reviews = [await shop.review(document) for document in (DOCUMENT, OTHER, "") for _ in range(4)]
-    # No worker is there: the one that starts stays running, but for one that changes nothing.
+    # There is no worker, so the started run stays running, unless it changes nothing.
     before = await shop.count_runs()
     answers = await asyncio.gather(*(shop.apply(review) for review in reviews * 4))
     good = [answer.data for answer in answers if answer.status == 200]
@@ -213,7 +213,7 @@ async def test_applying_to_a_changed_project_is_409(changing: ReviewedProject, c
     review = await changing.review(OTHER)
     await CHANGES_TO_PLAN[change](changing.platform)
     assert await _same_after(changing, review) == (409, "project-changed")
-    # And again, whoever sends it: the review stays open, and its project changed.
+    # The same holds for a repetition by any person: the review stays open, and its project is changed.
     assert await _same_after(changing, review, key="k") == (409, "project-changed")
     assert (await changing.apply(await changing.review(OTHER))).status == 200
 
@@ -228,7 +228,7 @@ async def test_changes_outside_the_plan_do_not_outdate_a_review(
 
 
 async def test_of_two_reviews_of_one_state_one_is_applied(shop: ReviewedProject) -> None:
-    """Although the other one's plan would be the same again."""
+    """This holds even if the plan of the other review would still be the same."""
     first, second = [await shop.review(DOCUMENT) for _ in range(2)]
     run = (await shop.apply(first)).data
     before = await shop.platform.contents()
@@ -251,7 +251,7 @@ async def test_projects_of_an_account_are_independent(shop: ReviewedProject) -> 
 
 async def test_no_run_starts_while_another_is_running(shop: ReviewedProject) -> None:
     run = await shop.begin(DOCUMENT)
-    # Planned with it in sight.
+    # This review was created while the run was visible.
     review = await shop.review(OTHER)
     answer = await shop.apply(review)
     assert answer.problem == (409, "application-running")
@@ -268,7 +268,7 @@ async def test_a_plan_of_nothing_succeeds_at_once(shop: ReviewedProject) -> None
     assert (result["status"], result["operations"]) == ("succeeded", [])
     assert result["finished_at"] == result["created_at"]
     assert await shop.read(result["id"]) == result
-    # Whoever reviewed the other one before has not seen it.
+    # The reviewer of the earlier review has not seen this run.
     assert await _same_after(shop, older) == (409, "project-changed")
 
 
@@ -281,19 +281,19 @@ async def test_a_repeated_idempotency_key_starts_one_run(shop: ReviewedProject) 
     replayed = Counter(answer.headers.get("Idempotent-Replayed") for answer in answers)
     assert replayed == {None: 1, "true": 19}
     assert await shop.count_runs() == before + 1
-    # The first answer, whatever has become of it.
+    # The first response is repeated, whatever the present status of the run.
     await shop.work(answers[0].data["id"])
     again = await shop.apply(review, key="k")
     assert (again.body, again.data["status"]) == (answers[0].body, "running")
-    # A key serves one review.
+    # A key is valid for one review.
     answer = await shop.apply(other, key="k")
     assert (answer.problem, answer.fields) == ((422, "validation-failed"), ["Idempotency-Key"])
-    # And is nobody else's.
+    # A key of another person is independent.
     assert await _same_after(shop, review, key="k", who="deployer") == (409, "review-applied")
 
 
 def _count_pending(url: str) -> int:
-    """How many operations wait, as another process sees it. Nothing else goes on meanwhile."""
+    """Return the number of pending steps that another process sees. Nothing else runs meanwhile."""
 
     async def count() -> int:
         engine = open_engine(url)
@@ -309,7 +309,7 @@ def _count_pending(url: str) -> int:
 
 async def test_the_worker_is_woken_after_the_commit(shop: ReviewedProject) -> None:
     url = shop.platform.engine.url.render_as_string(hide_password=False)
-    # Of the application before one waits, which is called off.
+    # One step of the earlier run is pending, and is canceled.
     others = await shop.count(RunStep, RunStep.status == "pending") - 1
     seen: list[int] = []
     shop.platform.app.state.wake_configuration_runs = lambda: seen.append(_count_pending(url))
@@ -355,7 +355,7 @@ MANAGED = {
     "a site less": "delete: [sites.Shop]",
 }
 FREE = {
-    "what is so already": f"environments: {{staging: {{window: {WINDOW}}}, development: {{locked: true}}}}",
+    "values that are already set": f"environments: {{staging: {{window: {WINDOW}}}, development: {{locked: true}}}}",
     "replicas": "environments: {staging: {replicas: 3}}",
     "a state": "environments: {staging: {state: hibernated}}",
     "variables": "environments: {staging: {variables: {A: '2'}}}",
@@ -369,7 +369,7 @@ FREE = {
 
 
 async def test_only_maintainers_manage(protected: ReviewedProject) -> None:
-    """The roles are those of the API's operations; removals take a maintainer in any case."""
+    """The roles are those of the API's operations. Removals always need a maintainer."""
     for name, document in MANAGED.items():
         answer = await protected.ask("reviews", document, who="deployer")
         assert answer.status == 201, (name, answer)
@@ -382,7 +382,7 @@ async def test_only_maintainers_manage(protected: ReviewedProject) -> None:
 
 
 @pytest.mark.parametrize("who", ["maintainer", "admin", "owner"])
-async def test_maintainers_apply_what_protects(protected: ReviewedProject, who: str) -> None:
+async def test_maintainers_apply_protecting_steps(protected: ReviewedProject, who: str) -> None:
     answer = await protected.apply(
         await protected.review("\n".join((MANAGED["no lock"], MANAGED["a queue less"]))), who=who
     )

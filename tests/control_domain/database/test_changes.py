@@ -1,4 +1,4 @@
-"""Polls of an unchanged database are left out, and a change makes the next one due."""
+"""Polls of an unchanged database are skipped, and a change makes the next poll due."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ async def test_a_poll_is_due_after_each_committed_write(
         assert not changes.is_due()
         async with sessions() as session, session.begin():
             await session.execute(text("INSERT INTO rows VALUES (1)"))
-            # Not yet committed: a poll would not see it, and must come after it.
+            # The write is not committed yet: a poll would not see it, and must follow the commit.
             assert not changes.is_due()
         assert [changes.is_due(), changes.is_due(), others.is_due()] == [True, False, True]
         changes.repeat()
@@ -46,7 +46,7 @@ async def test_every_poll_of_postgres_is_due() -> None:
     await engine.dispose()
 
 
-async def test_an_iteration_that_failed_is_repeated_and_an_idle_one_left_out(tmp_path: Path) -> None:
+async def test_failed_iteration_is_repeated_and_idle_one_is_skipped(tmp_path: Path) -> None:
     engine = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'control.db'}")
     changes = Changes(open_sessions(engine))
     stop, wake = asyncio.Event(), asyncio.Event()

@@ -1,4 +1,4 @@
-"""Database URLs, and what the two databases have to treat alike."""
+"""Database URLs, and the behaviour that both databases must share."""
 
 import asyncio
 import contextlib
@@ -67,7 +67,7 @@ async def test_a_time_without_a_zone_is_refused(sessions: Sessions) -> None:
 
 @pytest.mark.both_databases
 async def test_the_end_of_a_savepoint_is_no_commit(sessions: Sessions) -> None:
-    """Not where the transaction has only read before, either."""
+    """This holds even if the transaction has only read before."""
     with pytest.raises(RuntimeError):
         async with sessions() as session, session.begin():
             await session.execute(text("SELECT * FROM accounts"))
@@ -91,8 +91,8 @@ async def test_a_savepoint_that_fails_leaves_the_rest(sessions: Sessions) -> Non
 
 
 @pytest.mark.both_databases
-async def test_who_reads_in_a_savepoint_may_still_write_there(sessions: Sessions) -> None:
-    """Whoever else would write meanwhile waits, or has written: neither is turned away."""
+async def test_savepoint_that_has_read_may_still_write(sessions: Sessions) -> None:
+    """Another writer waits, or has already written. Neither is refused."""
 
     async def write() -> None:
         async with sessions() as other, other.begin():
@@ -109,7 +109,7 @@ async def test_who_reads_in_a_savepoint_may_still_write_there(sessions: Sessions
         assert slugs.scalars().all() == ["acme", "other"]
 
 
-async def test_the_connections_say_what_they_are(postgres_url: str) -> None:
+async def test_connections_have_an_application_name(postgres_url: str) -> None:
     engine = open_engine(postgres_url)
     async with engine.connect() as connection:
         for name, value in (("application_name", "pharos"), ("statement_timeout", "30s")):
@@ -169,7 +169,7 @@ def test_a_url_that_cannot_be_used_is_refused_without_its_password(url: str) -> 
     assert error.value.__cause__ is None
 
 
-async def test_a_server_that_takes_connections_and_says_nothing_is_given_up(
+async def test_connecting_to_a_silent_server_times_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("control_domain.database.postgres._CONNECT_SECONDS", 0.3)
@@ -192,8 +192,8 @@ async def test_a_sqlite_file_that_cannot_be_opened_is_storage_unavailable() -> N
     await engine.dispose()
 
 
-async def test_a_new_file_is_opened_while_somebody_writes_it(tmp_path: Path) -> None:
-    """As several processes do with a new data folder: the first of them may be writing before it is marked."""
+async def test_new_file_is_opened_while_another_process_writes_it(tmp_path: Path) -> None:
+    """Several processes open a new data folder at once, and the first may be writing before the file is marked."""
     path = tmp_path / "new.sqlite"
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as first:
         first.execute("CREATE TABLE notes (words TEXT)")

@@ -1,4 +1,4 @@
-"""The migration after which failures without a run are written down: a heartbeat that is down by then stays it."""
+"""The migration that stores failures without a run: a heartbeat that is down at the upgrade stays down."""
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -30,7 +30,7 @@ INSERT INTO heartbeat_states VALUES (2, 'up', 1000, 61000, 61000, 1000, 1000, 10
 
 @pytest.fixture(params=KINDS)
 async def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
-    """An empty database, which no migration has seen."""
+    """Yield the URL of an empty, unmigrated database."""
     async with empty_database(request.param, request, tmp_path) as url:
         yield url
 
@@ -48,7 +48,7 @@ def _taking(run_id: str, signal: Signal, at_ms: int) -> Change:
 
 
 @pytest.mark.both_databases
-async def test_only_a_success_ends_what_was_down(database_url: str) -> None:
+async def test_only_a_success_ends_down_after_the_upgrade(database_url: str) -> None:
     engine = open_engine(database_url)
     async with engine.begin() as connection:
         await connection.run_sync(_upgrade_to, "0008")

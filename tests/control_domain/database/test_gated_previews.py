@@ -1,4 +1,4 @@
-"""The migration that lets previews with variables wait for approval where their project has a gate."""
+"""The migration that makes previews with variables wait for approval if their project has a gate."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,7 +17,7 @@ _AT = "'2026-11-20 12:00:00'"
 
 @pytest.fixture(params=KINDS)
 async def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
-    """An empty database, which no migration has seen."""
+    """Yield the URL of an empty, unmigrated database."""
     async with empty_database(request.param, request, tmp_path) as url:
         yield url
 
@@ -112,7 +112,7 @@ async def test_copies_of_previews_and_of_removed_environments_may_be_of_any(data
         ),
         # The copy of staging may have waited for an approval.
         "UPDATE environments SET variables_need_approval = true WHERE id = 7",
-        # The gate of production has reached its copy.
+        # The preview with a copy of production's variables has its gate.
         "UPDATE environments SET deploys_need_approval = true WHERE id = 3",
     ]
     engine = open_engine(database_url)

@@ -24,13 +24,13 @@ from pipeline_contracts.errors import StorageUnavailable
 from tests.support.databases import KINDS, empty_database
 
 for _module in pkgutil.iter_modules(tables.__path__):
-    # Each adds its tables to the metadata that the migrations are compared with.
+    # Each module adds its tables to the metadata with which the migrations are compared.
     importlib.import_module(f"{tables.__name__}.{_module.name}")
 
 
 @pytest.fixture(params=KINDS)
 async def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
-    """An empty database, which no migration has seen."""
+    """Yield the URL of an empty, unmigrated database."""
     async with empty_database(request.param, request, tmp_path) as url:
         yield url
 
@@ -39,7 +39,7 @@ async def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncI
 async def second_database_url(
     request: pytest.FixtureRequest, tmp_path: Path, database_url: str
 ) -> AsyncIterator[str]:
-    """Another one of the same kind."""
+    """Yield the URL of another empty database of the same kind."""
     kind = "sqlite" if database_url.startswith("sqlite") else "postgres"
     async with empty_database(kind, request, tmp_path) as url:
         yield url
@@ -52,7 +52,7 @@ def _differences(connection: Connection) -> list[object]:
 
 
 def _shape(connection: Connection, only: str | None = None) -> dict[str, object]:
-    """All that the database tells of each table, the alembic one left out."""
+    """Return the definition of each table in the database, without that of alembic."""
     inspector = inspect(connection)
     return {
         table: {
@@ -69,7 +69,7 @@ def _shape(connection: Connection, only: str | None = None) -> dict[str, object]
 
 
 def _column(connection: Connection, column: Any) -> dict[str, object]:
-    # In the database's own words: str() of a type leaves the time zone out.
+    # Use the database's name of the type, because str() of a type omits the time zone.
     return {**column, "type": column["type"].compile(connection.dialect)}
 
 
@@ -78,7 +78,7 @@ def _sorted(found: Any) -> list[str]:
 
 
 def _in_words(found: Any) -> Any:
-    """Conditions of indexes are objects that are told apart by their address."""
+    """Return the conditions of indexes as text, because condition objects compare by identity."""
     if isinstance(found, dict):
         return {name: _in_words(value) for name, value in found.items()}
     return str(found) if isinstance(found, ClauseElement) else found
@@ -133,7 +133,7 @@ _CHANGES_ON_POSTGRES = [
 
 @pytest.mark.both_databases
 async def test_differences_are_seen(database_url: str, second_database_url: str) -> None:
-    """Each change is rolled back: both databases can do that with tables, too."""
+    """Each change is rolled back, which both databases support for changes of tables too."""
     described = await _create_all(second_database_url)
     migrated = open_engine(database_url)
     await upgrade_database(migrated)
@@ -152,8 +152,8 @@ async def test_differences_are_seen(database_url: str, second_database_url: str)
 
 
 @pytest.mark.both_databases
-async def test_upgrades_at_once_all_succeed(database_url: str) -> None:
-    # An engine each, as processes have.
+async def test_concurrent_upgrades_all_succeed(database_url: str) -> None:
+    # One engine for each, as separate processes have.
     engines = [open_engine(database_url) for _ in range(6)]
     await asyncio.gather(*(upgrade_database(engine) for engine in engines))
     async with engines[0].connect() as connection:
@@ -165,7 +165,7 @@ async def test_upgrades_at_once_all_succeed(database_url: str) -> None:
 
 
 @pytest.mark.both_databases
-async def test_an_upgrade_that_fails_leaves_nothing_and_is_done_again(
+async def test_failed_upgrade_is_rolled_back_and_can_be_repeated(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = open_engine(database_url)
@@ -193,7 +193,7 @@ def test_the_newest_file_is_the_head() -> None:
 
 
 @pytest.mark.both_databases
-async def test_a_database_of_a_newer_version_is_refused_with_what_to_do(database_url: str) -> None:
+async def test_database_of_a_newer_version_is_refused_with_advice(database_url: str) -> None:
     engine = open_engine(database_url)
     await upgrade_database(engine)
     async with engine.begin() as connection:

@@ -1,4 +1,4 @@
-"""The migrations after which SQLite gives no number twice: of heartbeats, queues and sites, then of all other rows."""
+"""The migrations that keep SQLite from reusing numbers: of heartbeats, queues and sites, then of all other rows."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -38,7 +38,7 @@ INSERT INTO goals VALUES (6, 4, 'Welcome', NULL, '/welcome', {_AT});
 
 @pytest.fixture(params=KINDS)
 async def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
-    """An empty database, which no migration has seen."""
+    """Yield the URL of an empty, unmigrated database."""
     async with empty_database(request.param, request, tmp_path) as url:
         yield url
 
@@ -63,7 +63,7 @@ def _all_rows(connection: Connection) -> dict[str, list[Any]]:
 
 
 @pytest.mark.both_databases
-async def test_every_row_stays_and_no_number_comes_again(database_url: str) -> None:
+async def test_all_rows_stay_and_no_number_is_reused(database_url: str) -> None:
     engine = open_engine(database_url)
     is_sqlite = engine.dialect.name == "sqlite"
     async with engine.begin() as connection:
@@ -75,7 +75,7 @@ async def test_every_row_stays_and_no_number_comes_again(database_url: str) -> N
     assert all(before.values())
     async with engine.begin() as connection:
         if is_sqlite:
-            # As `upgrade_database` does: all of it in one transaction.
+            # Run all migrations in one transaction, as `upgrade_database` does.
             await connection.exec_driver_sql("BEGIN IMMEDIATE")
         await connection.run_sync(_upgrade_to, "0006")
         assert await connection.run_sync(_all_rows) == before
@@ -90,7 +90,7 @@ async def test_every_row_stays_and_no_number_comes_again(database_url: str) -> N
     await engine.dispose()
 
 
-# Each row comes after those that it refers to.
+# Each row follows the rows that it refers to.
 _OTHER_ROWS: list[tuple[str, dict[str, Any]]] = [
     ("accounts", {"id": 1}),
     ("projects", {"id": 2, "account_id": 1}),
@@ -140,7 +140,7 @@ _OTHER_ROWS: list[tuple[str, dict[str, Any]]] = [
         {"id": 2, "subject": "environment env_7", "details": '{"change": 70, "deployment": 8}'},
     ),
     ("audit_entries", {"id": 3, "subject": "webhook of repository 12", "details": "no JSON"}),
-    # Nothing names the number of these: so many were removed.
+    # No other row contains the numbers of these removed rows.
     *(
         (
             "audit_entries",
@@ -148,7 +148,7 @@ _OTHER_ROWS: list[tuple[str, dict[str, Any]]] = [
         )
         for one in range(12)
     ),
-    # What they made was removed with their environments.
+    # Their rows were removed with their environments.
     *(
         (
             "deployments",
@@ -174,7 +174,7 @@ _NEXT = {
 
 
 def _insert(connection: Connection, table: str, given: dict[str, Any]) -> int:
-    """Insert a row, with anything at all in the columns that need something; give its number."""
+    """Insert a row with arbitrary values in the required columns; return its number."""
     values = dict(given)
     for column in inspect(connection).get_columns(table):
         name, kind = column["name"], str(column["type"])
@@ -191,7 +191,7 @@ def _insert(connection: Connection, table: str, given: dict[str, Any]) -> int:
     return int(done.lastrowid)
 
 
-async def test_every_row_stays_and_numbers_go_on_from_the_highest_that_is_known(tmp_path: Path) -> None:
+async def test_all_rows_stay_and_numbers_continue_from_the_highest_known(tmp_path: Path) -> None:
     engine = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'control.sqlite'}")
     before = ScriptDirectory.from_config(_config()).get_revision("0012").down_revision
     async with engine.begin() as connection:
@@ -210,7 +210,7 @@ async def test_every_row_stays_and_numbers_go_on_from_the_highest_that_is_known(
         assert await connection.run_sync(_everything) == rows
     async with engine.begin() as connection:
         assert (await connection.execute(text("PRAGMA foreign_key_check"))).all() == []
-        # Whoever removed everything gets no number again.
+        # Numbers are not reused even after all rows were removed.
         await connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
         given = {table: values for table, values in _OTHER_ROWS if table in _NEXT}
         for table in _NEXT:

@@ -1,4 +1,4 @@
-"""What goes round in the background: through outages and faults, at once on wake, and to its end."""
+"""Background loops: they continue through outages and faults, run immediately on wake, and end cleanly."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ def _away() -> OperationalError:
 
 
 class _Rounds:
-    """Each round raises the next of these errors; behind the last it stops."""
+    """Each iteration raises the next of these errors. The loop stops after the last."""
 
     def __init__(self, errors: Iterable[Exception | None] = ()) -> None:
         self.stop = asyncio.Event()
@@ -51,7 +51,7 @@ async def _run(
 
 
 def _logged(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
-    """By the rounds: what another test has left behind may say something at any time."""
+    """Return the log lines of the loop under test, because leftovers of other tests may log at any time."""
     return [one for one in caplog.records if one.name == _LOGGER.name]
 
 
@@ -64,7 +64,9 @@ async def test_an_outage_is_logged_once_until_it_is_over(caplog: pytest.LogCaptu
     ] * 2
 
 
-async def test_a_fault_ends_nothing_and_says_where_it_came_from(caplog: pytest.LogCaptureFixture) -> None:
+async def test_fault_is_logged_with_its_origin_and_does_not_end_the_loop(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     rounds = _Rounds([ZeroDivisionError(), None])
     await _run(rounds)
     assert len(rounds.begun) == 2
@@ -73,13 +75,13 @@ async def test_a_fault_ends_nothing_and_says_where_it_came_from(caplog: pytest.L
     assert record.exc_info is not None and record.exc_info[0] is ZeroDivisionError
 
 
-async def test_behind_a_fault_it_pauses_longer() -> None:
+async def test_pause_is_longer_after_a_fault() -> None:
     rounds = _Rounds([ZeroDivisionError(), None])
     await _run(rounds, after_fault=0.2)
     assert rounds.begun[1] - rounds.begun[0] >= 0.2
 
 
-async def test_news_end_the_pause() -> None:
+async def test_wake_ends_the_pause() -> None:
     rounds = _Rounds([None, None])
     wake = asyncio.Event()
     running = asyncio.create_task(_run(rounds, every=3600, wake=wake))
@@ -88,19 +90,19 @@ async def test_news_end_the_pause() -> None:
     wake.set()
     while len(rounds.begun) < 2:
         await asyncio.sleep(0)
-    # It was stopped in that round; whoever stops it gives the wake as well.
+    # The loop was stopped in that iteration; a stop wakes the loop too.
     wake.set()
     await running
 
 
-async def test_stopped_it_does_not_begin() -> None:
+async def test_stopped_loop_does_not_begin() -> None:
     rounds = _Rounds()
     rounds.stop.set()
     await _run(rounds)
     assert rounds.begun == []
 
 
-async def test_what_is_seldom_is_due_at_first_and_then_not_for_a_while() -> None:
+async def test_throttled_work_is_due_at_first_and_then_after_its_interval() -> None:
     seldom, often = Throttle(3600), Throttle(0)
     assert seldom.is_due() and seldom.is_due()
     seldom.done()

@@ -1,4 +1,4 @@
-"""The migration that adds alerts: neither it nor the time that the upgrade takes raises an alarm."""
+"""The migration that adds alerts: neither the migration nor the duration of the upgrade raises an alert."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -34,7 +34,7 @@ INSERT INTO monitor_progress VALUES ('pharos.queues', 0, {T0 + MINUTE});
 
 @pytest.fixture(params=KINDS)
 async def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
-    """An empty database, which no migration has seen."""
+    """Yield the URL of an empty, unmigrated database."""
     async with empty_database(request.param, request, tmp_path) as url:
         yield url
 
@@ -70,7 +70,7 @@ async def test_a_scan_that_never_applied_a_signal_has_no_clock(database_url: str
     await engine.dispose()
 
 
-async def test_numbers_of_silences_and_groups_are_given_once(tmp_path: Path) -> None:
+async def test_numbers_of_silences_and_groups_are_not_reused(tmp_path: Path) -> None:
     engine = open_engine(f"sqlite+aiosqlite:///{tmp_path / 'control.sqlite'}")
     await upgrade_database(engine)
     statement = text("SELECT sql FROM sqlite_master WHERE name = :name")

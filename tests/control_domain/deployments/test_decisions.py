@@ -48,7 +48,7 @@ async def test_an_approval_covers_the_commit_and_the_variables(managed: ManagedP
 async def test_an_approval_and_its_record_are_written_together(
     managed: ManagedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The savepoint of the transition is no commit of its own."""
+    """The savepoint of the transition is not a separate commit."""
     number = await _wait(managed)
 
     def fail(*_: Any) -> None:

@@ -119,7 +119,7 @@ async def test_a_preview_is_ready_at_its_address(managed: ManagedProject) -> Non
     events = await _take_events(managed, 0)
     assert [(event.kind, event.subject) for event in events][-1] == ("preview.ready", f"ready {deployment}")
     assert json.loads(events[-1].facts)["address"] == "http://p1.shop.localhost"
-    # A failure of a preview wakes nobody.
+    # A failure of a preview causes no urgent alert.
     await _queue(managed, *FAILED)
     (failed,) = await _take_events(managed, events[-1].id)
     severities = [json.loads(event.facts).get("severity") for event in (failed, *events)]

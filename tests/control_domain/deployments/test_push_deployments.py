@@ -1,4 +1,4 @@
-"""Deployments that a webhook has asked for: how they are queued, and what their approval covers."""
+"""Deployments that a webhook has requested: how they are queued, and the content that their approval covers."""
 
 import pytest
 from sqlalchemy import select

@@ -115,7 +115,7 @@ _REFUSED: dict[str, tuple[str, list[str]]] = {
         "line 4: c[0]: " + _tagged("!!str")]),
     "a tag under another name": ("%TAG !e! tag:yaml.org,2002:\n---\na: !e!binary aGk=", [
         "line 3: a: " + _tagged("!!binary")]),
-    "a value that is not of its tag": ("a: !!int x\n!!int y: 1", [
+    "a value that does not match its tag": ("a: !!int x\n!!int y: 1", [
         "line 1: a: has the tag !!int but is none", "line 2: has the tag !!int but is none"]),
     "an anchor in itself": ("a: &x\n  - *x", ["line 2: a[0]: the anchor 'x' holds itself"]),
     "no anchor": ("a: *x\nb: &x 1", ["line 1: a: there is no anchor 'x' before this alias"]),

@@ -1,4 +1,4 @@
-"""After a rollback pushes deploy nothing until somebody resumes them, on both databases."""
+"""After a rollback pushes deploy nothing until a person resumes them, on both databases."""
 
 import asyncio
 
@@ -78,12 +78,12 @@ async def test_of_ten_concurrent_resumes_one_succeeds(managed: ManagedProject) -
 
 @pytest.mark.both_databases
 async def test_resuming_waits_for_a_deployer_that_switches(managed: ManagedProject) -> None:
-    """The deployer is about to roll back: a person who resumes meanwhile ends that."""
+    """The deployer is about to roll back. A person who resumes pushes meanwhile ends the hold."""
     await _make_live(managed, await managed.queue())
     async with managed.engines.sessions() as session, session.begin():
         await deployment_rows.lease_environment(session, managed.environment.id, NOW)
     async with managed.engines.sessions() as session, session.begin():
-        # As a deployer begins each of its transactions.
+        # Begin the transaction as a deployer does.
         await session.execute(update(EnvironmentLease).values(doing="switch"))
         live = await session.get_one(LiveRelease, managed.environment.id)
         live.held = True

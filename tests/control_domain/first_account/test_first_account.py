@@ -1,4 +1,4 @@
-"""What the first start makes, and what later starts make of what is left of it."""
+"""The objects that the first start creates, and the repairs of later starts."""
 
 import asyncio
 import json
@@ -51,7 +51,7 @@ async def test_the_first_start_makes_an_account_with_working_keys(sessions: Sess
     assert entry.limit == RateLimit(5000, 50_000)
 
 
-async def test_a_later_start_keeps_the_keys_and_tells_the_new_address(
+async def test_later_start_keeps_the_keys_and_writes_the_new_address(
     sessions: Sessions, tmp_path: Path
 ) -> None:
     path = tmp_path / "credentials.json"
@@ -86,7 +86,7 @@ async def test_lost_credentials_are_made_again_for_the_same_account(
 async def test_a_token_that_cannot_do_everything_is_replaced(
     sessions: Sessions, tmp_path: Path, fault: str
 ) -> None:
-    """As in a data folder of an older version, whose token had four scopes. The other keys stay."""
+    """The token in a data folder of an older version has four scopes. The other keys stay."""
     path = tmp_path / "credentials.json"
     first = await ensure_first_account(sessions, Settings(), path, "http://x/api")
     async with sessions() as session, session.begin():
@@ -146,7 +146,7 @@ async def test_the_owner_gets_an_address_once(sessions: Sessions, tmp_path: Path
     async with sessions() as session, session.begin():
         account = (await session.execute(select(Account))).scalar_one()
         await create_person(session, account, "Ada", "ada@x.example", "owner", NOW)
-    # The address of somebody else.
+    # The address of another person.
     assert await start("ada@x.example") == (["owner@localhost", "ada@x.example"], made)
     changed = (["bob@x.example", "ada@x.example"], ["person.email", *made])
     assert await start(" Bob@x.example") == changed
@@ -191,7 +191,7 @@ async def test_a_burst_that_the_column_does_not_hold_is_a_bad_setting(
 async def test_first_starts_at_once_share_one_account(
     sessions: Sessions, database_url: str, tmp_path: Path
 ) -> None:
-    # An engine each, as processes have.
+    # One engine for each, as separate processes have.
     engines = [open_engine(database_url) for _ in range(4)]
     made = await asyncio.gather(
         *(
@@ -229,7 +229,8 @@ async def test_it_makes_a_heartbeat_and_a_queue_with_working_keys(sessions: Sess
 
 
 async def test_an_installation_from_before_monitors_gets_them(sessions: Sessions, tmp_path: Path) -> None:
-    """What it has stays; what was made and never written down gets a new key, and is not made again."""
+    """Existing objects stay. An object whose key was never written to the file gets a new key, and is not created
+    again."""
     path = tmp_path / "credentials.json"
     before = await ensure_first_account(sessions, Settings(), path, "http://x/api")
     older = {name: value for name, value in before.items() if name not in ("heartbeat", "queue")}
@@ -308,10 +309,10 @@ async def test_an_installation_from_before_sites_gets_one(
     assert await ensure_first_account(sessions, Settings(), path, "http://x/api") == after
 
 
-async def test_a_site_that_was_never_written_down_is_told_as_it_is(
+async def test_site_missing_in_the_file_is_written_with_its_present_domain(
     sessions: Sessions, tmp_path: Path
 ) -> None:
-    """With the domain that it has by now."""
+    """The file gets the present domain of the site."""
     path = tmp_path / "credentials.json"
     before = await ensure_first_account(sessions, Settings(), path, "http://x/api")
     async with sessions() as session, session.begin():
@@ -348,10 +349,8 @@ async def _remove_environment(sessions: Sessions, public_id: str) -> None:
         await remove_environment(session, DeployTarget(*row), Actor("test"), NOW)
 
 
-async def test_a_start_goes_on_where_all_environments_were_removed(
-    sessions: Sessions, tmp_path: Path
-) -> None:
-    """Nothing comes back by itself; new credentials come with a new environment."""
+async def test_start_succeeds_after_all_environments_were_removed(sessions: Sessions, tmp_path: Path) -> None:
+    """Removed objects are not created again. A new environment brings new credentials."""
     path = tmp_path / "credentials.json"
     first = await ensure_first_account(sessions, Settings(), path, "http://x/api")
     await _remove_environment(sessions, first["environment_id"])

@@ -1,4 +1,4 @@
-"""The repository that a first start connects, and what later starts make of what is left of it."""
+"""The repository that the first start connects, and the repairs of later starts."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
@@ -28,17 +28,17 @@ Ensure = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
 
 async def make() -> str | None:
-    """Stands for git, which has made the files."""
+    """Stands for git, which has created the files."""
     return URL
 
 
 async def never_made() -> str | None:
-    raise AssertionError("nothing is to be made")
+    raise AssertionError("nothing should be created")
 
 
 @pytest.fixture
 async def credentials(sessions: Sessions, tmp_path: Path) -> dict[str, Any]:
-    """What a first start has made before."""
+    """The credentials that an earlier first start has created."""
     return await ensure_first_account(sessions, Settings(), tmp_path / "credentials.json", "http://x/api")
 
 
@@ -74,7 +74,7 @@ async def test_the_first_project_gets_a_sample_with_a_secret_for_its_webhook(
 
 
 @pytest.mark.both_databases
-async def test_what_is_known_stays(sessions: Sessions, credentials: dict[str, Any]) -> None:
+async def test_existing_repository_credentials_stay(sessions: Sessions, credentials: dict[str, Any]) -> None:
     made = await ensure_first_repository(sessions, KEYS, credentials, make, NOW)
     again = await ensure_first_repository(sessions, KEYS, {**credentials, **made}, never_made, NOW)
     assert again == {}
@@ -83,7 +83,7 @@ async def test_what_is_known_stays(sessions: Sessions, credentials: dict[str, An
 
 
 @pytest.mark.parametrize("left", [None, "text", {}, {"id": 1, "kind": "github"}], ids=str)
-async def test_a_sample_whose_secret_was_never_written_down_gets_a_new_one(
+async def test_sample_without_a_stored_secret_gets_a_new_one(
     sessions: Sessions, credentials: dict[str, Any], left: object
 ) -> None:
     before = await ensure_first_repository(sessions, KEYS, credentials, make, NOW)
@@ -107,7 +107,7 @@ async def test_a_sample_that_was_disconnected_stays_so(
 
 
 @pytest.mark.parametrize("connected", [True, False])
-async def test_a_project_that_has_had_a_repository_of_its_own_gets_none(
+async def test_project_that_had_a_repository_gets_no_sample(
     sessions: Sessions, credentials: dict[str, Any], connected: bool
 ) -> None:
     async with sessions() as session, session.begin():
@@ -119,7 +119,7 @@ async def test_a_project_that_has_had_a_repository_of_its_own_gets_none(
     assert [row.url for row in await rows(sessions)] == ["/srv/shop.git"]
 
 
-async def test_without_files_there_is_no_repository_and_a_later_start_makes_it(
+async def test_later_start_creates_the_repository_if_files_were_missing(
     sessions: Sessions, credentials: dict[str, Any]
 ) -> None:
     async def fail() -> str | None:
@@ -131,7 +131,7 @@ async def test_without_files_there_is_no_repository_and_a_later_start_makes_it(
     assert set(made) == {"repository"}
 
 
-async def test_where_the_project_was_removed_nothing_is_made(
+async def test_no_repository_is_created_for_a_removed_project(
     sessions: Sessions, credentials: dict[str, Any]
 ) -> None:
     gone = {**credentials, "project_id": "prj_00000000000000000000000000"}

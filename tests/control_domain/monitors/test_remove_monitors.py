@@ -1,4 +1,4 @@
-"""Heartbeats and queues are removed with all that belongs to them and nothing else, on both databases."""
+"""Heartbeats and queues are removed with all their rows and no others, on both databases."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -89,7 +89,7 @@ async def _counts(managed: ManagedProject) -> dict[str, int]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_table_that_refers_to_a_monitor_is_known(kind: Kind) -> None:
-    """A new one has to be removed with the monitor, and filled above."""
+    """A new table must be removed with the monitor, and filled above."""
     referring = {
         table.name
         for table in Base.metadata.tables.values()
@@ -127,7 +127,7 @@ async def test_a_monitor_is_removed_with_all_its_rows(managed: ManagedProject, k
         "test",
         {"environment": managed.environment.public_id, "name": "gone", "keys": len(keys)},
     )
-    # Its name is free again, and its number is not used again.
+    # The name can be used again, the number cannot.
     assert (await _fill(managed, kind, "gone"))[0] > number
 
 
@@ -162,7 +162,7 @@ async def test_a_concurrent_signal_waits_and_is_dropped(managed: ManagedProject,
 async def test_no_scan_begins_an_incident_of_a_heartbeat_that_is_being_removed(
     managed: ManagedProject, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On SQLite, which locks no rows: the write waits until the heartbeat is gone."""
+    """On SQLite, which locks no rows, the write waits until the heartbeat is removed."""
     number, _ = await _fill(managed, "heartbeat", "gone")
     states = await open_states(database_url)
     writing: list[asyncio.Task[Any]] = []

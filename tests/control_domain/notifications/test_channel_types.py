@@ -1,4 +1,4 @@
-"""The catalogue of channel types and the validation of their settings and secrets."""
+"""The catalogue of channel types, and the validation of their settings and secrets."""
 
 import pytest
 
@@ -142,7 +142,7 @@ def test_signing_secrets_of_a_rotation() -> None:
         read_signing_secrets(" ".join(secrets))
 
 
-def test_types_need_what_the_operator_sets() -> None:
+def test_types_need_settings_of_the_operator() -> None:
     assert "PHAROS_SMTP_URL" in (find_unavailable_reason("email", Settings()) or "")
     assert find_unavailable_reason("email", Settings(smtp_url="smtp://x")) is None
     assert "PHAROS_APPRISE" in (find_unavailable_reason("apprise", Settings()) or "")

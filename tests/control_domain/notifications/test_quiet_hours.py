@@ -1,4 +1,4 @@
-"""Quiet hours end when they should: over midnight, on some days, and when clocks change."""
+"""The end of quiet hours: over midnight, on some days, and at clock changes."""
 
 from datetime import UTC, datetime
 
@@ -52,7 +52,7 @@ def _read(document: dict[str, object]) -> QuietHours:
             "2026-03-29T01:15:00",
             "2026-03-29T01:30:00",
         ),
-        # 02:30 comes twice on this day, and the first one counts.
+        # 02:30 occurs twice on this day, and the first time counts.
         (
             {"from": "01:00", "to": "02:30", "timezone": "Europe/Berlin"},
             "2026-10-25T00:15:00",

@@ -1,4 +1,4 @@
-"""A link to an incident works for that incident, for 30 days, and with its own signature only."""
+"""A link to an incident works only for that incident, for 30 days, and with its own signature."""
 
 from datetime import UTC, datetime, timedelta
 

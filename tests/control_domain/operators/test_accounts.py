@@ -1,4 +1,4 @@
-"""Accounts for the operator: created with their owner, limited, and found by any of their names."""
+"""Operations on accounts for the operator: creation with an owner, limits, and look-up by each identifier."""
 
 import asyncio
 import json
@@ -159,5 +159,5 @@ async def test_an_account_is_found_by_number_id_or_slug(sessions: Sessions) -> N
             await resolve_account(session, None)
         with pytest.raises(NotFound, match="There is no account nobody"):
             await resolve_account(session, "nobody")
-        # People of other accounts do not matter.
+        # People of other accounts do not count.
         await create_person(session, first, "Ada", "ada@example.com", "owner", NOW)

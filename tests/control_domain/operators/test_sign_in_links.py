@@ -50,7 +50,7 @@ async def test_links(sessions: Sessions) -> None:
         await create_person(session, acme, "Eva", "eva@example.com", "owner", NOW)
     with pytest.raises(Conflict, match="Name one of them: olga@example.com, eva@example.com"):
         await _create(sessions, None)
-    # No first link for anybody once somebody has a password.
+    # There is no first link once a person has a password.
     assert await has_nobody_signed_in(sessions)
     async with sessions() as session, session.begin():
         await set_password_hash(session, olga.id, "x", NOW)

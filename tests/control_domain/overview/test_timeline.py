@@ -1,4 +1,4 @@
-"""What the time line of an account reads."""
+"""The rows that the time line of an account reads."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +14,7 @@ from tests.support.query_plans import explain_only_query
 # Each database has its own query planner.
 @pytest.mark.both_databases
 async def test_failed_runs_are_found_by_the_heartbeats_of_the_account(sessions: Sessions) -> None:
-    """Those of others, who may have any number of them, are not read."""
+    """Runs of other accounts, of which there may be any number, are not read."""
     caller: Any = SimpleNamespace(account=SimpleNamespace(id=1), person=SimpleNamespace(id=1), role="owner")
 
     async def count() -> None:

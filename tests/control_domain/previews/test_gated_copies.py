@@ -27,7 +27,7 @@ async def test_previews_with_copies_are_gated_and_named(managed: ManagedProject)
         for preview in (copy, second, other)
     ]
     assert gated == [True, True, False]
-    # Variables of its own are no copy.
+    # Variables that were set in the preview are not a copy.
     await managed.set_variables("OWN=1", other.slug)
     assert await managed.change_settings(order=3) == []
     details = {"deploys_need_approval": {"from": False, "to": True}, "variables_of": "production"}
@@ -48,7 +48,7 @@ async def test_environments_without_copies_are_not_gated(managed: ManagedProject
 
 
 async def test_previews_are_no_source(managed: ManagedProject) -> None:
-    """A copy of a copy would have variables that were protected since, and hide whose gate counts."""
+    """A copy of a copy would contain variables that were protected since, and hide which gate applies."""
     await managed.set_variables("SECRET=1")
     first = await _open(managed, "feature", "production")
     await managed.protect_variables("SECRET")

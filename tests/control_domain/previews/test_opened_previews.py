@@ -66,7 +66,7 @@ async def test_slugs_are_unique_and_short(managed: ManagedProject) -> None:
     for branch, slug in zip(branches, slugs, strict=True):
         environment = await _preview(managed, branch)
         assert (environment.slug, len(environment.name) <= 100) == (slug, True)
-    # An environment that somebody has created is nobody's preview.
+    # An environment that a person has created is not a preview.
     async with managed.engines.sessions() as session, session.begin():
         new = NewEnvironment("Preview of b", "staging", "preview-b", branch="b")
         await add_environment(session, managed.project, new, managed.actor(), NOW)
@@ -78,7 +78,7 @@ async def test_slugs_are_unique_and_short(managed: ManagedProject) -> None:
 async def test_a_preview_created_meanwhile_is_reused(
     managed: ManagedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second one of the branch would never be closed."""
+    """A second preview of the branch would never be closed."""
     made: list[int] = []
     free_slug = previews._free_slug
 
@@ -94,7 +94,7 @@ async def test_a_preview_created_meanwhile_is_reused(
     assert await managed.count(Environment, Environment.type == "preview") == 1
 
 
-async def test_variables_are_copied_when_somebody_asks_for_it(managed: ManagedProject) -> None:
+async def test_variables_are_copied_on_request(managed: ManagedProject) -> None:
     await managed.set_variables("A=1\nB=two\n")
     (preview, _), _ = await managed.open_preview("login", "production")
     assert await _values(managed, preview) == {"A": "1", "B": "two"}

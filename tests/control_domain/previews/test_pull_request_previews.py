@@ -1,4 +1,4 @@
-"""Previews of pull requests: made once, followed, awake, and closed; on both databases."""
+"""Previews of pull requests are created once, updated, woken and closed, on both databases."""
 
 import asyncio
 from typing import Any
@@ -43,7 +43,8 @@ async def _open(
 
 
 async def _not_ready(managed: ManagedProject, **given: Any) -> str:
-    """Why there is no preview; nothing was written, even where the rest of the transaction is kept."""
+    """Return the reason for which there is no preview; check that nothing was written, even if the rest of the
+    transaction is committed."""
     before = (
         await managed.read_audit_log(),
         await managed.count(Environment),
@@ -93,7 +94,7 @@ async def _close(managed: ManagedProject, target: DeployTarget) -> None:
 async def test_variables_of_a_gated_environment_bring_its_gate(
     managed: ManagedProject, protected: list[str]
 ) -> None:
-    """The code of a pull request that nobody has approved gets none of them."""
+    """The code of a pull request gets these variables only after an approval."""
     await managed.set_variables("A=1\n")
     if protected:
         await managed.protect_variables(*protected)
@@ -103,7 +104,7 @@ async def test_variables_of_a_gated_environment_bring_its_gate(
     deployment = await _deploy(managed, target, request)
     expected = ("queued", None) if protected else ("awaiting_approval", "c" * 40)
     assert (deployment.status, deployment.revision) == expected
-    # It stays while the preview is used again.
+    # The gate stays while the preview is reused.
     (again, _), is_new = await _open(managed)
     assert (again.deploys_need_approval, is_new) == (not protected, False)
 
@@ -133,7 +134,7 @@ async def test_a_pull_request_gets_an_environment_of_its_own(managed: ManagedPro
         ("environment.create", subject, None, ACTOR.source, details),
     ]
     assert await _find(managed, 8) is None
-    # What the source runs with is as it was.
+    # The variables of the source are unchanged.
     assert await _values(managed, managed.environment) == {"A": "1", "SECRET": "hunter2"}
 
 
@@ -146,7 +147,7 @@ async def test_an_existing_preview_follows_its_pull_request_and_wakes(managed: M
     assert (is_new, target.environment.id) == (False, made.id)
     found = await _find(managed)
     assert found is not None and (found.branch, found.state) == ("refs/pull/7/head", "running")
-    # Its variables are its own by now.
+    # The preview keeps its own variables.
     assert await _values(managed, found) == {"A": "1"}
     assert [entry[:1] + entry[4:] for entry in (await managed.read_audit_log())[:2]] == [
         ("environment.state", {"from": "hibernated", "to": "running"}),
@@ -165,7 +166,7 @@ async def test_reopening_cancels_a_pending_closing(managed: ManagedProject) -> N
     assert await managed.count(ClosingPreview) == 0
     async with managed.engines.sessions() as session, session.begin():
         session.add(ClosingPreview(environment_id=made.id, source=ACTOR.source, created_at=NOW))
-    # Nor where somebody opens it by hand.
+    # The same holds if a person opens the preview by hand.
     target, _ = await managed.open_preview("login")
     assert target.environment.slug == "pr-7"
     assert await managed.count(ClosingPreview) == 0
@@ -197,7 +198,7 @@ async def test_no_preview_is_created_beyond_the_limit(
     await _open(managed, 1, "first")
     monkeypatch.setattr(limits, "MAX_PREVIEWS", 1)
     assert await _not_ready(managed) == "The project has 1 previews, which is the limit: remove one first."
-    # The preview that is there is used again.
+    # An existing preview is reused.
     _, is_new = await _open(managed, 1, "first")
     assert not is_new
 
@@ -224,7 +225,7 @@ async def test_of_many_concurrent_requests_one_creates_the_preview(managed: Mana
 
 @pytest.mark.both_databases
 async def test_a_concurrent_close_either_removes_the_preview_or_not(managed: ManagedProject) -> None:
-    """It is followed before it is closed, or made anew."""
+    """The preview is updated before it is closed, or created again."""
 
     for _ in range(10):
         target, _ = await _open(managed)
@@ -245,7 +246,7 @@ async def test_a_preview_being_closed_is_created_again(managed: ManagedProject) 
         found = await managed.read_target(session, target.environment.public_id)
         await close_preview(session, found, ACTOR, NOW)
         opening = asyncio.create_task(_open(managed))
-        # It has found the one that is gone with the end of this transaction.
+        # The request has found the preview that this transaction removes.
         done, _ = await asyncio.wait({opening}, timeout=0.3)
         assert not done
     opened, is_new = await opening
@@ -283,7 +284,7 @@ async def test_the_requested_commit_of_a_pull_request_is_deployed(managed: Manag
         "login",
         "pull request 7",
     )
-    # What is queued takes what the branch has by then, by whichever name it was asked for.
+    # A queued deployment uses the head that the branch has when it starts, by whichever name it was requested.
     assert (await _deploy(managed, target, request)).id == deployment.id
     assert (await _deploy(managed, target)).id == deployment.id
     async with managed.engines.sessions() as session, session.begin():

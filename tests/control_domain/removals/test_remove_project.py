@@ -1,4 +1,4 @@
-"""Removal of projects: with all that belongs to them and nothing else, once, and never with something in them."""
+"""Removal of projects: with all their rows and no others, once, and only if they are empty."""
 
 import asyncio
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ _ACTOR = Actor("test")
 
 @dataclass(slots=True)
 class Beta:
-    """An account with its owner and a member, in a database of its own."""
+    """An account with its owner and a member, in a separate database."""
 
     sessions: Sessions
     account: Account
@@ -95,8 +95,8 @@ async def beta(sessions: Sessions) -> Beta:
 
 
 async def add_deployments(beta: Beta, project: Project) -> None:
-    """Add what remains of a project that was deployed: two repositories, the first one disconnected, and deployments of
-    removed environments that refer to each other."""
+    """Add the remains of a deployed project: two repositories, the first one disconnected, and deployments of removed
+    environments that refer to each other."""
     async with beta.sessions() as session, session.begin():
         first = await connect_repository(session, project.id, "git", "/srv/old.git", "main", NOW)
         await disconnect_repository(session, first, NOW)
@@ -164,7 +164,7 @@ async def test_a_project_is_removed_with_its_deployments(beta: Beta) -> None:
             ids = {"account_id": project.account_id, "project_id": project.id}
             record_alert_event(session, kind, "github acme/shop", "firing", now, **ids)
     assert await beta.remove(projects[0]) == 6
-    # Nothing of the other project.
+    # The other project is unchanged.
     tables = (Project, Deployment, DeploymentLine, Repository, ProjectRole)
     assert [await beta.count(table) for table in tables] == [1, 6, 18, 2, 1]
     async with beta.sessions() as session:
@@ -178,7 +178,7 @@ async def test_a_project_is_removed_with_its_deployments(beta: Beta) -> None:
     assert entry.subject == f"project {projects[0].public_id}"
     assert entry.details == '{"name": "Shop", "slug": "shop", "deployments": 6}'
     await beta.check_references()
-    # Its slug is free again.
+    # The slug can be used again.
     assert (await beta.add_project("Shop")).slug == "shop"
 
 

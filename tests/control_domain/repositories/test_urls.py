@@ -1,4 +1,4 @@
-"""Which addresses repositories may have."""
+"""Addresses that repositories may have."""
 
 import subprocess
 from pathlib import Path
@@ -31,7 +31,7 @@ from control_domain.repositories.urls import BadUrl, parse_full_name, read_url
         (f"https://h/{'x' * 490}", None),
     ],
 )
-def test_an_address_is_kept_as_it_is_and_its_host_known(url: str, kind: str | None) -> None:
+def test_address_is_stored_unchanged_and_its_host_recognized(url: str, kind: str | None) -> None:
     assert read_url(f" {url}\n") == (url, kind)
 
 
@@ -49,7 +49,7 @@ def test_an_address_is_kept_as_it_is_and_its_host_known(url: str, kind: str | No
         ("file:///srv/acme/shop.git", None),
         ("/srv/acme/shop.git", None),
         ("/srv/git@host:acme/shop.git", None),
-        # A letter that becomes two when it is made small: no column holds so many.
+        # A letter that becomes two letters in lower case, so that the text would exceed the column.
         (f"https://h/{'İ' * 490}", None),
     ],
 )
@@ -100,7 +100,7 @@ def test_a_secret_is_refused_and_not_repeated(url: str) -> None:
         "git@-oProxyCommand=id:a",
         "git@host:-oProxyCommand=id",
         "ssh://-x@host/a",
-        # No address at all.
+        # Texts that are not addresses.
         "",
         " ",
         "/",

@@ -1,4 +1,4 @@
-"""The secrets of notification channels while the key that seals them gives way to another one."""
+"""The secrets of notification channels during a rotation of the sealing key."""
 
 import pytest
 from sqlalchemy import select
@@ -45,5 +45,5 @@ async def test_secrets_of_channels_are_sealed_again(managed: ManagedProject) -> 
     assert await _opened(managed, SealingKeys([OLD])) == secrets
     assert await _reseal(managed, BOTH, 2) == Resealed(done=2, left=1)
     assert await _reseal(managed, BOTH, 2) == Resealed(done=1, left=0)
-    # The old key is needed no more.
+    # The old key is no longer needed.
     assert await _opened(managed, SealingKeys([NEW])) == secrets

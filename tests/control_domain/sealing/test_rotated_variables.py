@@ -1,4 +1,4 @@
-"""Variables while the key that seals them gives way to another one, on both databases."""
+"""Variables during a rotation of the sealing key, on both databases."""
 
 import asyncio
 from dataclasses import replace
@@ -21,7 +21,7 @@ OPERATOR = Actor("operator kim")
 
 
 async def _read_values(managed: ManagedProject) -> dict[str, str]:
-    """Return what the next release would run with."""
+    """Return the variables of the next release."""
     async with managed.engines.sessions() as session:
         newest = await find_newest_variables(session, managed.environment)
     return open_variables(managed.engines.sealing_keys, newest, managed.environment.public_id)
@@ -52,7 +52,7 @@ async def test_keys_are_rotated_in_rounds(managed: ManagedProject, monkeypatch: 
     entries = await managed.read_audit_log()
     assert len(entries) == before + 3
     assert entries[0] == ("variables.reseal", f"key {key_id}", None, "operator kim", {"sets": 1})
-    # The old key is not needed any more, not for the change that waits either.
+    # The old key is no longer needed, not even for the waiting change.
     _use_keys(managed, NEW)
     assert await _read_values(managed) == {"A": "4"}
     await managed.decide_on_variables(change)
@@ -68,7 +68,8 @@ async def test_a_missing_key_stops_the_rotation(managed: ManagedProject) -> None
 
 @pytest.mark.both_databases
 async def test_a_decision_during_the_rotation_loses_nothing(managed: ManagedProject) -> None:
-    """A decided change does not get its values back, and the new key alone opens what is applied."""
+    """The rotation does not restore the values of a decided change, and the new key alone opens the applied
+    variables."""
     for number in range(8):
         await managed.change_environment(variables_need_approval=True)
         change = await managed.propose_variables(f"A={number}")

@@ -1,4 +1,4 @@
-"""The secrets of webhooks while the key that seals them gives way to another one."""
+"""The secrets of webhooks during a rotation of the sealing key."""
 
 import asyncio
 from typing import Any
@@ -50,7 +50,7 @@ async def test_webhook_secrets_are_sealed_again_in_batches(
     assert await _reseal(managed, BOTH, 2) == Resealed(done=2, left=1)
     assert await _reseal(managed, BOTH, 2) == Resealed(done=1, left=0)
     assert await _reseal(managed, BOTH, 2) == Resealed(done=0, left=0)
-    # The old key is needed no more.
+    # The old key is no longer needed.
     assert await _opened(managed, SealingKeys([NEW])) == repositories
 
 
@@ -66,14 +66,14 @@ async def test_without_the_old_key_nothing_is_changed(
 async def test_a_secret_replaced_meanwhile_is_not_restored(
     managed: ManagedProject, repositories: dict[int, str]
 ) -> None:
-    """By a control plane that still has the old key first."""
+    """A control plane that still has the old key first replaces the secret."""
     number = min(repositories)
     keys = _Watched([NEW, OLD])
     async with managed.engines.sessions() as session, session.begin():
         repository = await session.get_one(Repository, number)
         fresh = WebhookSecret("hmac", "the secret that was made meanwhile")
         await set_secret(session, SealingKeys([OLD]), repository, fresh, NOW)
-        # It has read the secret of before, and waits for the end of this.
+        # The rotation has read the former secret, and waits for the end of this transaction.
         resealing = asyncio.create_task(_reseal(managed, keys, 1))
         await keys.opening.wait()
     assert await resealing == Resealed(done=0, left=3)
@@ -82,7 +82,7 @@ async def test_a_secret_replaced_meanwhile_is_not_restored(
 
 
 class _Watched(SealingKeys):
-    """Keys of which one sees that they are in use."""
+    """Sealing keys that record their use."""
 
     def __init__(self, keys: Any) -> None:
         super().__init__(keys)

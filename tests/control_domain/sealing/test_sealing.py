@@ -1,4 +1,4 @@
-"""Sealed variables: which keys open them, for whom, and that nothing shows them."""
+"""Sealed variables: the keys that open them, their binding to an environment, and their secrecy."""
 
 import hashlib
 import hmac
@@ -14,7 +14,7 @@ _OTHER = "env_01jz0000000000000000000001"
 _VALUES = {"B": "hunter2", "A": 'é 🚀\n"\\', "EMPTY": ""}
 
 
-def test_what_was_sealed_opens_in_its_order() -> None:
+def test_sealed_variables_open_in_their_order() -> None:
     keys = SealingKeys.read(_OLD)
     for values in (_VALUES, {}, {"A": "x" * 130_000}):
         opened = keys.open(keys.seal(values, _ENVIRONMENT), _ENVIRONMENT)
@@ -26,7 +26,7 @@ def test_keys_of_the_same_secret_open_it_elsewhere() -> None:
     assert SealingKeys.read(_OLD).open(sealed, _ENVIRONMENT) == _VALUES
 
 
-def test_what_is_stored_opens_in_later_versions() -> None:
+def test_stored_data_opens_in_later_versions() -> None:
     stored = Sealed(
         "4cede005",
         bytes.fromhex("0bc449da2460b1f27ba7e4c49333ecd02c3473570d117534138239875cb25ceee9c6752140"),
@@ -55,7 +55,7 @@ def test_another_environments_variables_do_not_open() -> None:
         keys.open(keys.seal(_VALUES, _ENVIRONMENT), _OTHER)
 
 
-def test_an_altered_byte_is_told_wherever_it_is() -> None:
+def test_altered_byte_is_detected_at_every_position() -> None:
     keys = SealingKeys.read(_OLD)
     sealed = keys.seal(_VALUES, _ENVIRONMENT)
     for place in range(len(sealed.data)):
@@ -106,7 +106,7 @@ def test_another_keys_id_on_the_data_does_not_open() -> None:
     "text",
     ["", "short", "s" * 31, " " * 40, f"{_OLD},", f",{_OLD}", f"{_NEW},,{_OLD}", f"{_NEW},short"],
 )
-def test_a_short_secret_is_refused_without_being_told(text: str) -> None:
+def test_short_secret_is_refused_without_being_shown(text: str) -> None:
     with pytest.raises(ValueError, match="^each secret needs 32 characters or more$"):
         SealingKeys.read(text)
 

@@ -28,7 +28,7 @@ LIMIT = AttemptLimit("network 192.0.2.1", 5, 30.0)
 
 
 async def count(sessions: Sessions, after: float = 0.0, limits: Sequence[AttemptLimit] = (LIMIT,)) -> int:
-    """Count an attempt so many seconds after `NOW`. Return 0, or the seconds to wait."""
+    """Count an attempt this many seconds after `NOW`. Return 0, or the seconds to wait."""
     try:
         async with sessions() as session, session.begin():
             await count_attempt(session, limits, NOW + timedelta(seconds=after))
@@ -40,7 +40,7 @@ async def count(sessions: Sessions, after: float = 0.0, limits: Sequence[Attempt
 async def test_a_burst_and_then_one_each_interval(sessions: Sessions) -> None:
     assert [await count(sessions) for _ in range(7)] == [0, 0, 0, 0, 0, 30, 30]
     assert [await count(sessions, at) for at in (29.5, 30, 31, 60, 60)] == [1, 0, 29, 0, 30]
-    # Refused attempts are not counted: whoever waits gets in, whatever others try.
+    # Refused attempts are not counted, so a person who waits can sign in, even if others keep trying.
     assert [await count(sessions, 60 + 150) for _ in range(4)] == [0, 0, 0, 0]
     async with sessions() as session, session.begin():
         attempts = await count_attempt(session, [LIMIT], NOW + timedelta(seconds=60 + 150))
@@ -50,10 +50,10 @@ async def test_a_burst_and_then_one_each_interval(sessions: Sessions) -> None:
     assert [await count(sessions, 60 + 150) for _ in range(2)] == [0, 30]
 
 
-async def test_an_attempt_that_is_forgotten_takes_nothing_of_others_back(
+async def test_withdrawn_attempt_does_not_affect_other_attempts(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The right password waited longer for its hash than the attempt counts, and somebody guessed meanwhile."""
+    """The right password waited for its hash until its attempt had expired, and another caller guessed meanwhile."""
     elapsed = [0.0]
     monkeypatch.setattr(attempt_limits, "monotonic", lambda: elapsed[0])
     async with sessions() as session, session.begin():
@@ -65,16 +65,16 @@ async def test_an_attempt_that_is_forgotten_takes_nothing_of_others_back(
     assert await count(sessions, 31) == 30
 
 
-async def test_a_clock_that_was_ahead_keeps_nobody_out(
+async def test_clock_that_was_ahead_locks_out_no_person(
     sessions: Sessions, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with sessions() as session, session.begin():
         attempts = await count_attempt(session, [LIMIT], NOW + timedelta(hours=1))
         await take_back_attempt(session, attempts)
-    # Guesses are slowed down all the same.
+    # Guesses are limited nevertheless.
     assert [await count(sessions, at) for at in (0, 0, 30, 30)] == [0, 30, 0, 30]
     assert "clock" in caplog.text
-    # The clocks of two control planes differ a little: that adds no attempt.
+    # A small difference between the clocks of two control planes adds no attempt.
     assert await count(sessions, -20) == 80
 
 
@@ -108,7 +108,7 @@ async def test_a_person_is_known_by_a_digest(sessions: Sessions) -> None:
 
 
 async def test_a_wider_network_has_one_limit(sessions: Sessions) -> None:
-    """One customer may have 65,536 networks of IPv6."""
+    """A customer of a provider may have 65,536 IPv6 networks."""
     networks = [f"2001:db8:1:{number:x}::/64" for number in range(5)]
     results = [
         await count(sessions, limits=limits_of_address(network)) for network in networks for _ in range(30)
@@ -118,13 +118,13 @@ async def test_a_wider_network_has_one_limit(sessions: Sessions) -> None:
 
 
 class FullHasher(PasswordHasher):
-    """Refuses everybody."""
+    """A hasher that refuses every caller."""
 
     async def verify(self, password: str, stored: str | None, network: str = "") -> bool:
         raise Unavailable("Too many people are signing in at this moment.")
 
 
-async def test_an_attempt_that_was_not_checked_is_given_back(sessions: Sessions) -> None:
+async def test_unchecked_attempt_is_not_counted(sessions: Sessions) -> None:
     for _ in range(7):
         async with sessions() as session:
             attempts = await count_attempt(session, [LIMIT], NOW)

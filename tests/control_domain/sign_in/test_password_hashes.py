@@ -1,4 +1,4 @@
-"""Hashes of passwords, two at a time."""
+"""Password hashes, of which two are computed at a time."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ async def test_two_run_and_too_many_are_refused(monkeypatch: pytest.MonkeyPatch)
     await asyncio.sleep(0)
     with pytest.raises(Unavailable):
         await hasher.hash("one too many")
-    # A canceled request leaves its thread running, so nobody else starts yet.
+    # A canceled request leaves its thread running, so no other hash starts yet.
     tasks[0].cancel()
     await asyncio.wait([tasks[0]])
     assert most == 2
@@ -47,7 +47,7 @@ async def test_two_run_and_too_many_are_refused(monkeypatch: pytest.MonkeyPatch)
     assert most == 2
 
 
-async def test_a_crowd_of_one_wider_network_leaves_places(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_wider_network_cannot_use_all_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     gate = asyncio.Event()
 
     async def run(function: object) -> bool:

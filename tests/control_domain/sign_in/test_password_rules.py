@@ -1,4 +1,4 @@
-"""Which passwords are refused, and why."""
+"""Refused passwords, and the reasons."""
 
 import pytest
 

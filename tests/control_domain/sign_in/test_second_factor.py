@@ -1,4 +1,5 @@
-"""The sealed secret of a second factor, when the key that seals it is replaced; and two tabs that turn one on."""
+"""The sealed secret of a second factor during a rotation of the sealing key, and two tabs that enable a second
+factor."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -61,13 +62,14 @@ async def test_codes_of_a_clock_that_was_ahead_do_not_use_up_those_until_then(
     for used in (step + 1, step):
         with pytest.raises(SignInRefused):
             await use(used, NOW)
-    # Two control planes differ a little: a code that one of them has taken is used up at the other.
+    # With small differences between the clocks of two control planes, a code that one has accepted is used up at the
+    # other.
     await use(step + 5, NOW + timedelta(seconds=120))
     with pytest.raises(SignInRefused):
         await use(step + 2, NOW + timedelta(seconds=30))
 
 
-async def test_a_tab_that_begins_leaves_what_another_has_just_turned_on(
+async def test_tab_that_begins_keeps_the_factor_that_another_has_enabled(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys, step = SealingKeys.read(NEW), int(NOW.timestamp()) // 30

@@ -26,7 +26,7 @@ def test_codes_of_the_standard() -> None:
     assert find_totp_step(_SECRET, "", 59) is None
 
 
-def test_what_an_authenticator_reads() -> None:
+def test_uri_for_authenticators() -> None:
     secret = make_totp_secret()
     assert len(base64.b32decode(secret)) == 20 and secret != make_totp_secret()
     assert make_totp_url("ABC", "a b@x.example", "Pharos") == (

@@ -81,7 +81,7 @@ async def test_agrees_with_the_oracle(seed: int, store_without_ttl: ChdbColumnSt
         expected = oracle_report(sent, site, days, Filters(**values), round(now.timestamp() * 1000))
         analysis = _analysis(store_without_ttl, site_id, zone, now, json.dumps(filters), days=days)
         await _check(analysis, expected)
-        # Once more, from what was stored for the days that are over.
+        # Again, from the stored rollups of the past days.
         await _check(analysis, expected)
 
 
@@ -104,7 +104,7 @@ async def _check(analysis: VisitAnalysis, expected: dict[str, Any]) -> None:
     speed = await analysis.page_speed(by_page=True)
     assert speed["metrics"] == expected["page_speed"]
     for name, metric in expected["page_speed"].items():
-        # Also visits of which only measurements arrived.
+        # Includes visits of which only measurements arrived.
         assert sum(page[name]["samples"] for page in speed["pages"]) >= metric["samples"]  # type: ignore[literal-required]
 
 
@@ -153,7 +153,7 @@ _STORED = ("INSERT INTO pharos.visit_day_events", "INSERT INTO pharos.visit_day_
 
 
 class _Statements:
-    """Passes queries and statements on, and remembers the statements."""
+    """Forwards queries and statements, and records the statements."""
 
     def __init__(self, store: ChdbColumnStore) -> None:
         self._store = store
@@ -166,7 +166,7 @@ class _Statements:
 
 
 async def test_an_event_after_the_request_counts_nowhere(column_store: ChdbColumnStore) -> None:
-    """A request that has waited may find rollups that were checked for a later one, and then may have its events."""
+    """A request that has waited may find rollups that were computed for a later request, and contain later events."""
     site_id = 30_900
     events = [sent_event(_NOW + timedelta(seconds=second), "192.0.2.1") for second in (-5, 1)]
     await store_visits(column_store, site_id, *events)
@@ -180,7 +180,7 @@ async def test_an_event_after_the_request_counts_nowhere(column_store: ChdbColum
     assert views == [(2, 2), (1, 1)]
 
 
-async def test_what_is_over_is_stored_once_and_within_limits(
+async def test_rollups_of_past_days_are_stored_once_and_within_limits(
     column_store: ChdbColumnStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site_id = 31_500
@@ -200,11 +200,11 @@ async def test_what_is_over_is_stored_once_and_within_limits(
 
     monkeypatch.setattr(stored_days, "_MOST_DAYS", 2)
     first = await read()
-    # Three days that are over, two at a time: events and figures.
+    # Three past days, two at a time: events and figures.
     assert all("max_execution_time = 4" in sql for sql in first)
     stored = [sql for sql in first if any(insert in sql for insert in _STORED)]
     assert len(stored) == 4 and all("max_memory_usage" in sql for sql in stored)
-    # Today cannot be stored, so nothing is to be done again.
+    # Today's rollup cannot be stored, so nothing is computed again.
     assert await read() == []
 
 

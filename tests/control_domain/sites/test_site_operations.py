@@ -139,7 +139,7 @@ async def test_a_goal_gets_another_target(owned: Owned) -> None:
 
 
 def test_every_table_that_refers_to_a_site_is_known() -> None:
-    """`remove_site` has to delete the rows of a new one."""
+    """`remove_site` must delete the rows of a new table."""
     tables = Base.metadata.tables.values()
     referring = {
         table.name for table in tables if any(key.column.table.name == "sites" for key in table.foreign_keys)

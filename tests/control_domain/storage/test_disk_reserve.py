@@ -1,4 +1,4 @@
-"""The reserve of the disk is made once, and given back once."""
+"""The disk reserve is created once, and released once."""
 
 import errno
 import os

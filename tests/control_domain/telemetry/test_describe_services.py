@@ -6,7 +6,7 @@ from control_domain.telemetry.describe_services import describe_service_series
 
 
 def test_a_rate_is_of_the_part_of_a_step_that_is_over() -> None:
-    """Of a step that has not begun, with requests of a clock that is ahead, it is of the whole step."""
+    """For a step that has not begun, with requests of a clock that is ahead, the rate covers the whole step."""
     unknown = Percentiles(None, None, None)
     steps = [RequestStep("shop", step, 30, 0, unknown) for step in (10, 11, 12)]
     within = TimeRange(630 * SECOND_NS, 690 * SECOND_NS)

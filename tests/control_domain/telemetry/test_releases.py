@@ -1,4 +1,4 @@
-"""Releases: which deployments are of one release, at what cost, and how often they are worked out."""
+"""Releases: the grouping of deployments, its cost, and how often it is computed."""
 
 import random
 import re
@@ -27,7 +27,7 @@ def _minute(number: int) -> datetime:
 
 
 def _expected_ranks(deployments: Sequence[Deployed], asked: Sequence[str]) -> list[int | None]:
-    """Work out the ranks of versions as the rule says: each name is compared with all before it."""
+    """Compute the ranks of versions by the rule: compare each name with all earlier ones."""
     versions: dict[str, int] = {}
     names: list[tuple[str, bool, int]] = []
 
@@ -72,13 +72,13 @@ def test_commits_with_one_beginning_cost_no_more_than_others() -> None:
     names = [f"aaaaaaa{number:033x}" for number in range(5000)]
     started = time.process_time()
     made = Releases([Deployed(name, _minute(place), name) for place, name in enumerate(names)])
-    # Comparing each with all before it took 11 s.
+    # Comparing each name with all earlier ones took 11 s.
     assert time.process_time() - started < 2
     assert made.rank_of(names[-1][:39]) == 4992
 
 
 class _Store:
-    """Has groups that were seen in the last hour."""
+    """A store with groups that were seen in the last hour."""
 
     def __init__(self, groups: int) -> None:
         self.groups = range(1, groups + 1)
@@ -116,7 +116,8 @@ async def test_the_releases_of_a_page_are_made_once_and_in_a_thread(monkeypatch:
 
 
 def test_regressions_are_found_service_by_service() -> None:
-    """A newer release of another service is none, and each group is compared with what was live for it."""
+    """A newer release of another service is not a regression. Each group is compared with the live release of its
+    service."""
     deployed = Deployments(
         [
             Deployed("1", _minute(0)),

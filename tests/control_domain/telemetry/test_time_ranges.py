@@ -30,7 +30,7 @@ def test_the_largest_unit_can_be_limited() -> None:
     assert whole.end - to_nanoseconds(NOW) == 46_500_000_000
 
 
-def test_a_range_of_whole_units_stays_as_it_is() -> None:
+def test_range_of_whole_units_is_unchanged() -> None:
     hour = NOW.replace(minute=0, second=0, microsecond=0)
     within = TimeRange(to_nanoseconds(hour - timedelta(hours=24)), to_nanoseconds(hour))
     assert whole_range(within) == within

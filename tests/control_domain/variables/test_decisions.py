@@ -38,7 +38,7 @@ async def test_of_many_concurrent_decisions_one_is_accepted(managed: ManagedProj
 
 
 async def test_a_replacement_is_approved_without_its_key(managed: ManagedProject) -> None:
-    """The approver has read the names elsewhere; nothing has to be opened."""
+    """The approver has read the names already, so nothing has to be opened."""
     await managed.change_settings(variables_need_approval=True)
     change = await managed.propose_variables("A=1")
     managed.engines = replace(managed.engines, sealing_keys=SealingKeys([b"x" * 32]))
@@ -46,10 +46,11 @@ async def test_a_replacement_is_approved_without_its_key(managed: ManagedProject
     assert await managed.count(VariableSet) == 1
 
 
-async def test_a_change_that_an_earlier_version_would_take_for_a_replacement_has_a_state_of_its_own(
+async def test_update_has_a_state_that_earlier_versions_do_not_apply(
     managed: ManagedProject,
 ) -> None:
-    """Its control plane may still run during an upgrade: it knows `ChangeState` alone, and no kinds."""
+    """A control plane of the earlier version may still run during an upgrade. It knows only `ChangeState`, and no
+    kinds."""
     await managed.protect_variables("A")
     await managed.change_settings(variables_need_approval=True)
     replacement = await managed.propose_variables("A=1")
@@ -74,7 +75,7 @@ async def _is_not_live(managed: ManagedProject) -> bool:
 async def test_variables_are_not_live_until_a_release_has_them(managed: ManagedProject) -> None:
     assert not await _is_not_live(managed)
     await managed.set_variables("A=1")
-    # Nothing runs that has others.
+    # No release with other variables runs.
     assert not await _is_not_live(managed)
     number = await managed.queue()
     async with managed.engines.sessions() as session, session.begin():

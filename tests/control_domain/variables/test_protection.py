@@ -1,4 +1,4 @@
-"""Protected variables: no preview gets a copy of them; on both databases."""
+"""Protected variables, which previews never copy, on both databases."""
 
 import asyncio
 from typing import Any
@@ -16,13 +16,13 @@ LONGEST = "A" * 255
 
 
 async def _copy(managed: ManagedProject) -> dict[str, str]:
-    """Return what a preview would get now."""
+    """Return the variables that a preview would get now."""
     async with managed.engines.sessions() as session:
         return await open_for_preview(session, managed.engines.sealing_keys, managed.environment)
 
 
 async def _read_own(managed: ManagedProject) -> dict[str, str]:
-    """Return what the next release of the environment itself would run with."""
+    """Return the variables of the next release of the environment itself."""
     async with managed.engines.sessions() as session:
         newest = await find_newest_variables(session, managed.environment)
     return open_variables(managed.engines.sealing_keys, newest, managed.environment.public_id)
@@ -75,7 +75,7 @@ async def test_concurrent_requests_protect_each_name_once(managed: ManagedProjec
 # On Postgres a copy reads while another transaction commits; on SQLite it may wait for the lock.
 @pytest.mark.both_databases
 async def test_a_variable_protected_first_is_never_copied(managed: ManagedProject) -> None:
-    """A name is protected, set, removed and unprotected: no copy that is made meanwhile has its value."""
+    """A name is protected, set, removed and unprotected. No copy meanwhile contains its value."""
     copied: list[dict[str, str]] = []
     is_over = asyncio.Event()
 

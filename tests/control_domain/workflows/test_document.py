@@ -1,4 +1,4 @@
-"""What releases keep of a workflow is read again by every later version."""
+"""Every later version can read the workflow that a release stores."""
 
 import json
 from typing import Any
@@ -30,7 +30,7 @@ _names = st.from_regex("[a-z][a-z0-9-]{0,29}", fullmatch=True)
 
 @st.composite
 def _documents(draw: st.DrawFn) -> WorkflowDocument:
-    """Everything that can be."""
+    """Return workflows with all possible settings."""
 
     def steps() -> Steps:
         return Steps(tuple(draw(st.lists(_steps, max_size=4))), draw(st.integers(1, 7200)))
@@ -70,7 +70,7 @@ def test_the_json_is_a_valid_workflow_document(document: WorkflowDocument) -> No
 
 
 def test_json_of_the_first_version_is_readable() -> None:
-    """As it lies in databases: this test is not to be changed."""
+    """Databases contain this text, so do not change this test."""
     least: dict[str, Any] = {
         "version": 1,
         "build": {"steps": [], "timeout_seconds": 900},

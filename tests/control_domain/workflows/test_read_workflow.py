@@ -55,7 +55,7 @@ def test_omitted_keys_have_defaults() -> None:
 
 
 _HEAD = "version: 1\nprocesses: {web: {command: serve}}\n"
-"""Two lines that are good; more may follow them."""
+"""Two valid lines, which more lines may follow."""
 
 _TAKEN = {
     "the longest command": f"version: 1\nprocesses: {{a: {{command: {'x' * 4096}}}}}",
@@ -71,7 +71,7 @@ _TAKEN = {
     "the most releases": f"{_HEAD}retain: 50",
     "branches": f"{_HEAD}triggers: {{push: {{feature/x.y: a, 'v1.0': b, 'ø': c}}}}",
     "the longest slug": f"{_HEAD}triggers: {{push: {{main: {'a' * 60}}}}}",
-    "what the core schema takes for text": f"{_HEAD}triggers: {{push: {{yes: no}}, skip: 3:30}}",
+    "values that the core schema reads as text": f"{_HEAD}triggers: {{push: {{yes: no}}, skip: 3:30}}",
     "an alias": "version: 1\nprocesses: {a: &a {command: x}, b: *a}",
 }  # fmt: skip
 
@@ -120,7 +120,7 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
             ("triggers.pull_requests.form", 11, "unknown; do you mean from?")]),
     "an unknown key that acts": (f'{_HEAD}"\\e[31m\\n": 1', [("'\\x1b[31m\\n'", 3, _TOP)]),
     "no processes": ("version: 1\nprocesses: {}", [("processes", 2, "has 0 processes: 1 to 20 are allowed")]),
-    "processes that are nothing": ("version: 1\nprocesses:", [("processes", 2, "must be a mapping, not nothing")]),
+    "empty processes": ("version: 1\nprocesses:", [("processes", 2, "must be a mapping, not nothing")]),
     "too many processes": ("version: 1\nprocesses:\n" + "".join(f"  p{n}: {{}}\n" for n in range(21)), [
         ("processes", 2, "has 21 processes: 1 to 20 are allowed")]),
     "names of processes": (
@@ -128,7 +128,7 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
         f"  {'a' * 31}: {{command: x}}\n  '': {{command: x}}\n  a-: {{command: x}}\n", [
             (f"processes.{told}", line, _NAME)
             for line, told in enumerate(("Web", "1a", "-a", "'a_b'"[1:-1], "a" * 31, "''"), start=3)]),
-    "a process that is a command": ("version: 1\nprocesses: {web: serve}", [
+    "a command instead of a process": ("version: 1\nprocesses: {web: serve}", [
         ("processes.web", 2, "must be a mapping, not text")]),
     "no command": ("version: 1\nprocesses:\n  web:\n    {}\n  a: {replicas: 1}", [
         ("processes.web.command", 3, "is missing"), ("processes.a.command", 5, "is missing")]),
@@ -157,12 +157,12 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
             ("processes.e.replicas", 7, "must be a whole number, not a number")]),
     "replicas of web": ("version: 1\nprocesses:\n  web:\n    command: x\n    replicas: 2", [
         ("processes.web.replicas", 5, "the environment sets the number of replicas of web: remove this key")]),
-    "health of another": ("version: 1\nprocesses:\n  a:\n    command: x\n    health: {path: /}", [
+    "health of another process": ("version: 1\nprocesses:\n  a:\n    command: x\n    health: {path: /}", [
         ("processes.a.health", 5, "only web can have a health check, because only web serves "
             "requests: remove this key")]),
     "health without path": ("version: 1\nprocesses:\n  web:\n    command: x\n    health: {timeout_seconds: 1}", [
         ("processes.web.health.path", 5, "is missing")]),
-    "health that is a path": ("version: 1\nprocesses: {web: {command: x, health: /up}}", [
+    "a path instead of health": ("version: 1\nprocesses: {web: {command: x, health: /up}}", [
         ("processes.web.health", 2, "must be a mapping, not text")]),
     **{f"the path {value}": (_health(value), [("processes.web.health.path", 6, _PATH)])
        for value in ("up", "https://x/", "/a b", "/a#b", "/ø")},
@@ -188,7 +188,7 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
             ("build.steps[7]", 12, _QUOTES.format("nothing"))]),
     "too many steps": (f"{_HEAD}build: {{steps: [{'x,' * 51}]}}", [
         ("build.steps", 3, "has 51 items: the limit is 50")]),
-    "steps that are one": (f"{_HEAD}build: {{steps: make}}\nrelease: [migrate]", [
+    "a single step instead of a list": (f"{_HEAD}build: {{steps: make}}\nrelease: [migrate]", [
         ("build.steps", 3, "must be a list, not text"), ("release", 4, "must be a mapping, not a list")]),
     "branches": (f"{_HEAD}triggers:\n  push:\n    -x: a\n    a b: a\n    a..b: a\n    '': a\n    {'x' * 201}: a\n", [
         ("triggers.push.-x", 5, "'-x' is not a branch name that Git allows"),
@@ -215,7 +215,7 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
     "how they are closed": (f"{_HEAD}triggers: {{pull_requests: {{from: a, close: true}}}}", [
         ("triggers.pull_requests.close", 3, "must be destroy or keep")]),
     "triggers": (f"{_HEAD}triggers: main", [("triggers", 3, "must be a mapping, not text")]),
-    "what skips": (f"{_HEAD}triggers: {{skip: [skip deploy]}}", [
+    "skip marks": (f"{_HEAD}triggers: {{skip: [skip deploy]}}", [
         ("triggers.skip", 3, _QUOTES.format("a list"))]),
     "nothing skips": (f"{_HEAD}triggers: {{skip: ''}}", [
         ("triggers.skip", 3, "has 0 characters: 1 to 100 are allowed")]),
@@ -231,7 +231,7 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
         ("retain", 4, "is given already on line 3"),
         ("build.steps", 5, "has the tag '!x': only tags of YAML's core schema are allowed; remove it"),
         ("build.steps[0]", 5, _QUOTES.format("a whole number"))]),
-    "a fault is told once": (f"{_HEAD}retain: !x 5\nbuild: {{steps: [!x a], timeout_seconds: !!int x}}", [
+    "a fault is reported once": (f"{_HEAD}retain: !x 5\nbuild: {{steps: [!x a], timeout_seconds: !!int x}}", [
         ("retain", 3, "has the tag '!x': only tags of YAML's core schema are allowed; remove it"),
         ("build.steps[0]", 4, "has the tag '!x': only tags of YAML's core schema are allowed; remove it"),
         ("build.timeout_seconds", 4, "has the tag !!int but is none")]),
@@ -242,7 +242,7 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
 
 
 @pytest.mark.parametrize(("text", "faults"), _REFUSED.values(), ids=_REFUSED.keys())
-def test_what_is_refused_where_and_on_which_line(text: str, faults: Faults) -> None:
+def test_faults_have_their_path_and_line(text: str, faults: Faults) -> None:
     with pytest.raises(DocumentFault) as refused:
         read_workflow(text)
     assert refused.value.faults == tuple(Fault(*fault) for fault in faults)

@@ -1,4 +1,4 @@
-"""After a time in which Pharos received nothing, what is missing in it fires and resolves nothing."""
+"""After an outage of Pharos, the missing data of that time neither fires nor resolves an alert."""
 
 from datetime import timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from tests.support.alert_scans import ScanUnderTest
 
 
 async def _end_outage(scan: ScanUnderTest, minutes: float) -> None:
-    """Let time pass in which no edge receives anything."""
+    """Let time pass while no edge receives data."""
     scan.now += timedelta(minutes=minutes)
     row = MonitorProgress(topic=BLIND_CLOCK, partition=0, applied_through_ms=to_epoch_ms(scan.now))
     async with scan.sessions() as session, session.begin():
@@ -65,7 +65,7 @@ async def test_sums(scan: ScanUnderTest) -> None:
     assert await _keep_scanning(scan, 8, "orders", "errors") == []
     # The whole window is after the outage, and nothing has changed.
     assert await _keep_scanning(scan, 4, "orders", "errors") == []
-    # With a lag, the present is not known either.
+    # With a lag, the present data is unknown too.
     await _apply_through(scan, 0)
     assert await _keep_scanning(scan, 8) == []
 

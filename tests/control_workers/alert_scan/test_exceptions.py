@@ -17,7 +17,7 @@ from tests.support.alert_scans import ScanUnderTest
 def _exceptions(
     scan: ScanUnderTest, message: str, *, seconds: float, stored: float, count: int = 1, **members: Any
 ) -> list[dict[str, Any]]:
-    """Return rows of exceptions that happened so many seconds ago, and were stored so many seconds ago."""
+    """Return rows of exceptions with their ages in seconds: since they occurred, and since they were stored."""
     return [
         {
             "environment_id": scan.acme.environment.public_id,
@@ -36,7 +36,7 @@ def _exceptions(
 
 
 def _history(scan: ScanUnderTest, message: str, count: int) -> Iterator[dict[str, Any]]:
-    """Yield so many exceptions each ten minutes of the last day, before the last ten minutes."""
+    """Yield this many exceptions in each ten minutes of the last day, except the last ten minutes."""
     for seconds in range(700, 86_000, 600):
         yield from _exceptions(scan, message, seconds=seconds, stored=seconds, count=count)
 
@@ -59,16 +59,16 @@ async def _decide(scan: ScanUnderTest, group: str, status: Any) -> None:
 
 
 @pytest.mark.both_databases
-async def test_new_groups_and_what_ends_them(scan: ScanUnderTest) -> None:
+async def test_new_groups_and_their_end(scan: ScanUnderTest) -> None:
     await scan.insert("exceptions", *_exceptions(scan, "old", seconds=3600, stored=3600))
-    # What was stored before the first scan is not new.
+    # Groups that were stored before the first scan are not new.
     assert await scan.run() == []
 
     await scan.insert(
         "exceptions",
         *_exceptions(scan, "old", seconds=5, stored=5),
         *_exceptions(scan, "fresh", seconds=5, stored=5, count=3),
-        # Happened before the last scan, but nobody has seen it.
+        # It occurred before the last scan, but no scan has seen it.
         *_exceptions(scan, "late", seconds=7200, stored=5),
     )
     events = await scan.run_for_events(30)
@@ -86,7 +86,7 @@ async def test_new_groups_and_what_ends_them(scan: ScanUnderTest) -> None:
         ("exception.spike", f"spike {group}", "resolved"),
     ]
 
-    # Without a deployment, each exception after the decision is a regression, which is told once.
+    # Without a deployment, each exception after the decision is a regression, which is reported once.
     found = []
     for _ in range(2):
         scan.now += timedelta(seconds=30)
@@ -116,7 +116,7 @@ async def test_many_new_groups(scan: ScanUnderTest) -> None:
 
 
 async def test_spikes(scan: ScanUnderTest) -> None:
-    """100 in ten minutes are a spike of a group with 2 per ten minutes, and none of one with 30."""
+    """100 exceptions in ten minutes are a spike for a group with usually 2, and no spike for a group with 30."""
     await scan.insert(
         "exceptions",
         *(
@@ -131,7 +131,7 @@ async def test_spikes(scan: ScanUnderTest) -> None:
         ),
         *_exceptions(scan, "rare", seconds=60, stored=60, count=100),
         *_exceptions(scan, "usual", seconds=60, stored=60, count=100),
-        # Nobody knows what is usual.
+        # The usual number is unknown.
         *_exceptions(scan, "new", seconds=60, stored=60, count=100),
         *_exceptions(scan, "rarest", seconds=4000, stored=4000),
         *_exceptions(scan, "rarest", seconds=60, stored=60, count=19),

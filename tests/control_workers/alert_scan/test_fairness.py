@@ -1,4 +1,4 @@
-"""Whatever one account sends, the conditions of the others are evaluated, and the scan stays small."""
+"""One account's telemetry never keeps the scan from evaluating the conditions of others, and the scan stays cheap."""
 
 import uuid
 from datetime import UTC, datetime, timedelta
@@ -57,7 +57,7 @@ def _flood(scan: ScanUnderTest, other: Environment, groups: int, count: int = 1,
     ]
 
 
-async def test_spikes_of_an_account_hide_none_of_another(
+async def test_spikes_of_one_account_do_not_hide_those_of_another(
     scan: ScanUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exception_spikes, "MAX_GROUPS", 3)
@@ -72,14 +72,14 @@ async def test_spikes_of_an_account_hide_none_of_another(
     assert (kind, state) == ("exception.spike", "firing")
     await scan.insert("exceptions", *_flood(scan, other, 10, count=101))
     assert [event for event in await scan.run(5) if event[0] == "exception.spike"] == []
-    # What could not be read has not recovered.
+    # A condition that could not be read has not recovered.
     scan.store.failing = ("AS sample_service",)
     assert await scan.run(5) == []
     scan.store.failing = ()
     assert await scan.run(700) == [("exception.spike", subject, "resolved")]
 
 
-async def test_new_groups_of_an_account_hide_none_of_another(
+async def test_new_groups_of_one_account_do_not_hide_those_of_another(
     scan: ScanUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(seen_exceptions, "MAX_GROUPS", 3)
@@ -111,8 +111,9 @@ async def test_huge_texts(scan: ScanUnderTest) -> None:
     assert max(len(event.facts) for event in events) < 2000
 
 
-async def test_what_cannot_be_read_is_skipped_at_last(scan: ScanUnderTest) -> None:
-    """After an outage of an hour: half of the interval each time, and after five minutes the next one."""
+async def test_unreadable_interval_is_skipped_after_five_minutes(scan: ScanUnderTest) -> None:
+    """After an outage of an hour, the scan halves the interval each time, and skips to the next one after five
+    minutes."""
     await scan.run()
     await scan.insert("exceptions", *_exceptions(scan, "first", seconds=5, stored=5))
     scan.store.failing = ("AS sample_frame",)
@@ -156,7 +157,7 @@ async def test_open_incidents_of_new_groups_are_limited(
             "exceptions", *(_exceptions(scan, f"{kind} {each}", seconds=15, stored=15)[0] for each in "XYZ")
         )
         found.append([state for *_, state in await scan.run()])
-    # One more incident has room at each scan, as no worker opens them here; the others are told once an hour.
+    # Each scan can open one more incident, because no worker opens them here. The others are reported once an hour.
     assert found == [["firing", "info"], ["firing"], ["firing"]]
     scan.now += timedelta(hours=1)
     await scan.insert("exceptions", *_exceptions(scan, "D", seconds=15, stored=15))
@@ -166,7 +167,7 @@ async def test_open_incidents_of_new_groups_are_limited(
 
 
 @pytest.mark.both_databases
-async def test_lost_workers_of_a_queue_hide_none_of_another(
+async def test_lost_workers_of_one_queue_do_not_hide_those_of_another(
     scan: ScanUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queues, "MAX_LOST", 3)
@@ -191,7 +192,7 @@ async def test_lost_workers_of_a_queue_hide_none_of_another(
         [f"worker {mail} mine", *(f"worker {noisy} w{number}" for number in range(3))]
     )
     assert '"lost":30' in next(event.facts for event in events if event.subject.endswith("w0"))
-    # No more of the queue while these are lost, and nothing is written.
+    # No further workers of the queue are reported while these are lost, and nothing is written.
     assert await scan.run(30) == []
     async with scan.sessions() as session, session.begin():
         row = await session.get_one(QueueWorker, (noisy, "w0"))
@@ -314,7 +315,8 @@ async def test_an_account_that_makes_a_query_fail_is_read_alone() -> None:
         asked.clear()
         assert await shared.run(accounts, query, now) == {2}
         assert sorted(asked) == [[1, 3, 4], [2], [5]]
-    # Together with the others again after an hour. If all fail, it is not due to one account.
+    # After an hour the account is read together with the others again. If all queries fail, no single account is the
+    # cause.
     asked.clear()
     bad.clear()
     assert await shared.run(accounts, query, now + timedelta(hours=2)) == set()
@@ -324,7 +326,7 @@ async def test_an_account_that_makes_a_query_fail_is_read_alone() -> None:
     asked.clear()
     assert await shared.run(accounts, query, now + timedelta(hours=2)) == set()
     assert sorted(map(len, asked)) == [2, 3]
-    # Without time, nothing is known of the others.
+    # Without time left, the others stay unknown.
     assert await SharedQuery("test", most=10, seconds=0.0).run(accounts, _read_limited, now) == {
         1,
         2,

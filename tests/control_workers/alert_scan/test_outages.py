@@ -1,4 +1,4 @@
-"""When the alert scan was blind. Pure."""
+"""Times in which the alert scan had no data. Pure."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -14,8 +14,8 @@ def _ago(seconds: int | None) -> datetime | None:
     return None if seconds is None else _NOW - timedelta(seconds=seconds)
 
 
-# Seconds since the last scan and since the store cannot be read, whether it can be read now; begin and cause of the
-# outage that has ended, and since when the store cannot be read.
+# Seconds since the last scan and since the store became unreadable, and whether it is readable now; then begin and
+# cause of the ended outage, and the time since which the store is unreadable.
 @pytest.mark.parametrize(
     ("through", "blind_since", "is_readable", "outage", "still_blind"),
     [
@@ -51,7 +51,7 @@ def test_outages(
     ("begin", "end", "is_covered"),
     [(3600, 0, True), (3700, -20, True), (3480, 60, True), (3600, 1800, False), (300, 0, False)],
 )
-def test_an_outage_that_was_told(begin: int, end: int, is_covered: bool) -> None:
+def test_reported_outage(begin: int, end: int, is_covered: bool) -> None:
     outage = Outage(_NOW - timedelta(hours=1), _NOW, "alert scan")
-    told = [to_epoch_ms(_NOW - timedelta(seconds=seconds)) for seconds in (begin, end)]
-    assert outage.is_covered(told[0], told[1]) is is_covered
+    reported = [to_epoch_ms(_NOW - timedelta(seconds=seconds)) for seconds in (begin, end)]
+    assert outage.is_covered(reported[0], reported[1]) is is_covered

@@ -1,4 +1,4 @@
-"""The phases of a condition, and what a scan makes of a reading. Pure."""
+"""The phases of a condition, and the effect of a reading. Pure."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -52,7 +52,7 @@ _COURSES: dict[str, tuple[Limits, list[tuple[int, float | None, str]]]] = {
             (10_029, 0, "ok!"),
         ],
     ),
-    "a pause of the scan is no pending time": (
+    "a pause of the scan does not count as pending time": (
         _ABOVE,
         [(0, 11, "pending"), (30, 11, "pending"), (3600, 11, "pending"), (3630, 11, "firing!")],
     ),
@@ -110,7 +110,7 @@ def test_conditions_that_no_longer_exist_end_and_those_that_cannot_be_read_stay(
     assert {key: each.state.phase for key, each in unread.written.items()} == {"wait b": "pending"}
 
 
-def test_a_state_is_stored_while_it_is_not_ok_or_if_people_look_at_it() -> None:
+def test_state_is_stored_if_it_is_not_ok_or_shown_to_people() -> None:
     observed = [
         _observed("wait a", 1),
         _observed("wait b", 11),

@@ -29,18 +29,18 @@ def _blind(events: list[AlertEvent]) -> list[tuple[str, str, str, float]]:
     return found
 
 
-async def test_an_outage_of_the_column_store_is_one_message(scan: ScanUnderTest) -> None:
+async def test_outage_of_the_column_store_is_one_message(scan: ScanUnderTest) -> None:
     assert await scan.run() == []
     scan.store.failing = ("",)
     for _ in range(10):
         assert await scan.run(30) == []
     scan.store.failing = ()
-    # Not at once: another scan may tell of the same outage.
+    # The scan waits, because another scan may report the same outage.
     assert await scan.run(30) == []
     assert await scan.run(30) == []
     assert _blind(list(await scan.run_for_events(30))) == [("blind", "info", "column store", 300.0)]
     assert await scan.run(30) == []
-    # A short one is none.
+    # A short outage is not reported.
     scan.store.failing = ("",)
     assert await scan.run(30) == []
     scan.store.failing = ()
@@ -48,9 +48,9 @@ async def test_an_outage_of_the_column_store_is_one_message(scan: ScanUnderTest)
         assert await scan.run(30) == []
 
 
-async def test_an_outage_of_pharos_is_one_message(scan: ScanUnderTest) -> None:
+async def test_outage_of_pharos_is_one_message(scan: ScanUnderTest) -> None:
     await scan.run()
-    # It begins with one of the column store, and goes on after the start.
+    # The outage begins with the column store, and continues after the start.
     scan.store.failing = ("",)
     assert await scan.run(30) == []
     assert await scan.run(3600) == []
@@ -60,7 +60,7 @@ async def test_an_outage_of_pharos_is_one_message(scan: ScanUnderTest) -> None:
 
 
 @pytest.mark.both_databases
-async def test_the_heartbeat_scan_has_told_of_the_outage(scan: ScanUnderTest) -> None:
+async def test_outage_reported_by_the_heartbeat_scan_is_not_repeated(scan: ScanUnderTest) -> None:
     await scan.run()
     before = scan.now
     await scan.run(7200)
@@ -155,7 +155,7 @@ async def test_dead_letters_of_telemetry(scan: ScanUnderTest) -> None:
 
 
 @pytest.mark.both_databases
-async def test_of_two_control_planes_one_scans(scan: ScanUnderTest) -> None:
+async def test_one_of_two_control_planes_scans(scan: ScanUnderTest) -> None:
     await scan.run()
     other = AlertScan(scan.sessions, scan.store, clock=lambda: scan.now)
     assert not await other.scan_once()
@@ -166,10 +166,10 @@ async def test_of_two_control_planes_one_scans(scan: ScanUnderTest) -> None:
     assert names == {"pharos_alert_scan_seconds", "pharos_alert_scan_age_seconds", "pharos_alert_scan_events"}
 
 
-async def test_in_the_background(scan: ScanUnderTest) -> None:
+async def test_scan_in_the_background(scan: ScanUnderTest) -> None:
     await scan.run()
     background = AlertScan(scan.sessions, scan.store)
-    # Who is alone does not wait for the lease of a process that was killed.
+    # A single scan does not wait for the lease of a killed process.
     async with running_alert_scan(background, is_alone=True, every=0.01):
         # The first metric is the duration of the last scan.
         while next(iter(background.collect())).samples[0].value == 0:
@@ -186,7 +186,7 @@ async def test_dead_letters_of_the_embedded_log(
     log = await open_sqlite_log(tmp_path / "event-log.sqlite", Bounds(2**30, 2**20, 0))
     topic = topics.dead_letter_topic(topics.TRACES)
     try:
-        # Those from before the start are not new.
+        # Dead letters from before the start are not new.
         await log.append(topic, b"key", b"meta", b"value")
         scan.scan = AlertScan(scan.sessions, scan.store, tmp_path, clock=lambda: scan.now)
         assert await scan.run() == []

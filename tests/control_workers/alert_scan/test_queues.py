@@ -43,7 +43,7 @@ async def _report_worker(scan: ScanUnderTest, queue: int, worker: str, status: s
 
 
 async def _apply_through(scan: ScanUnderTest, seconds_ago: float) -> None:
-    """Set up to when reports of queues are applied."""
+    """Set the time up to which reports of queues are applied."""
     through_ms = to_epoch_ms(scan.now - timedelta(seconds=seconds_ago))
     row = MonitorProgress(topic=topics.QUEUES, partition=0, applied_through_ms=through_ms)
     async with scan.sessions() as session, session.begin():
@@ -63,7 +63,7 @@ async def test_the_wait_without_configuration(scan: ScanUnderTest) -> None:
     # Below the threshold, but not recovered.
     await _report(scan, mail, wait=400)
     assert await scan.run(30) == []
-    # Without a report nothing is known.
+    # Without a report the state is unknown.
     assert await scan.run(3600) == []
     await _report(scan, mail, wait=None, pending=0)
     assert await scan.run(30) == [("queue.wait", f"wait {mail}", "resolved")]
@@ -96,7 +96,7 @@ async def test_a_threshold_replaces_the_condition_that_is_built_in(scan: ScanUnd
     )
     async with scan.sessions() as session, session.begin():
         session.add_all([wait, size])
-    # The one that is built in ends, also for a threshold that is disabled; the other one waits for its pending time.
+    # The built-in condition ends, even if the threshold is disabled. The threshold waits for its pending time.
     assert await scan.run(30) == [("queue.wait", f"wait {mail}", "resolved")]
     assert await scan.run(30) == []
     assert await scan.run(30) == [("queue.size", f"threshold {size.id}", "firing")]
@@ -112,14 +112,14 @@ async def test_lost_workers(scan: ScanUnderTest) -> None:
     mail, idle = await _add_queue(scan, "mail"), await _add_queue(scan, "idle")
     for worker, status in (("lost", "busy"), ("stopped", "stopped"), ("steady", "idle")):
         await _report_worker(scan, mail, worker, status)
-    # Nothing is reported of this queue any more.
+    # No further worker of this queue is reported.
     await _report_worker(scan, idle, "with its queue")
     assert await scan.run() == []
     for _ in range(5):
         assert await scan.run(60) == []
     scan.now += timedelta(seconds=10)
     await _report_worker(scan, mail, "steady", "idle")
-    # A backlog of the pipeline loses no worker.
+    # With a backlog of the pipeline no worker is lost.
     await _apply_through(scan, 60)
     assert await scan.run() == []
     await _apply_through(scan, 0)

@@ -19,7 +19,7 @@ _HOUR, _DAY = 3600, 86_400
 
 
 async def _add_site(scan: ScanUnderTest, number: int, age_days: int = 30) -> int:
-    """Add a site. Its number is of no other test: all share the column store."""
+    """Add a site with a number that no other test uses, because all share the column store."""
     site = Site(
         id=610_000 + number,
         public_id=f"sit_{number}",
@@ -35,7 +35,7 @@ async def _add_site(scan: ScanUnderTest, number: int, age_days: int = 30) -> int
 
 
 def _views(scan: ScanUnderTest, site: int, seconds: float, count: int, **members: Any) -> Iterator[Any]:
-    """Yield page views of so many visitors."""
+    """Yield page views of this many visitors."""
     at = scan.now - timedelta(seconds=seconds)
     for _ in range(count):
         yield {
@@ -53,7 +53,7 @@ def _views(scan: ScanUnderTest, site: int, seconds: float, count: int, **members
 
 
 def _history(scan: ScanUnderTest, site: int, count: int, *, hours_ago: float = 0.5) -> Iterator[Any]:
-    """Yield page views of so many visitors on each of the last seven days."""
+    """Yield page views of this many visitors on each of the last seven days."""
     for days in range(1, 8):
         yield from _views(scan, site, days * _DAY + hours_ago * _HOUR, count)
 
@@ -75,11 +75,11 @@ async def test_spikes(scan: ScanUnderTest) -> None:
         *_views(scan, spiking, 60, 60),
         *_history(scan, busy, 200),
         *_views(scan, busy, 60, 60),
-        # Nobody has come for days.
+        # The site had no visitors for days.
         *_views(scan, sleeping, 60, 60),
         # Its first visitors.
         *_views(scan, young, 60, 60),
-        # Without rollups nobody knows.
+        # Without rollups the usual number is unknown.
         *_history(scan, unknown, 20),
         *_views(scan, unknown, 60, 60),
     )
@@ -118,7 +118,7 @@ async def test_silence(scan: ScanUnderTest) -> None:
     )
     await _tell_days(scan, silent, later, irregular, visited)
 
-    # While no edge accepts events, silence means nothing.
+    # While no edge accepts events, missing events are no signal.
     async def keep_intake(seconds_ago: float) -> None:
         through_ms = to_epoch_ms(scan.now - timedelta(seconds=seconds_ago))
         row = MonitorProgress(topic=INTAKE_CLOCK, partition=0, applied_through_ms=through_ms)
@@ -169,7 +169,7 @@ async def test_web_vitals(scan: ScanUnderTest) -> None:
         (f"vital {site} LCP", 4500),
         (f"vital {site} CLS", 0.3),
     ]
-    # It is read once an hour.
+    # This condition is evaluated once an hour.
     await scan.insert("pageviews", *vitals(site, "LCP", 1000, 60))
     assert await scan.run(60) == []
     assert await scan.run(3600) == [("site.vital", f"vital {site} LCP", "resolved")]

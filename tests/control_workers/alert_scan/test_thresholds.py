@@ -117,13 +117,13 @@ async def test_error_rate_and_latency(scan: ScanUnderTest) -> None:
     assert values["other service"] == ("ok", None)
     assert "off" not in values
 
-    # Neither a failing query nor missing data ends it; the recovery value does.
+    # Neither a failing query nor missing data ends the alert; the recovery value does.
     scan.store.failing = ("pharos.otel_traces",)
     assert await scan.run(300) == []
     scan.store.failing = ()
     assert await scan.run(300) == []
     await scan.insert("telemetry_events", *_requests(scan, "api", ago=5, errors=1, good=24))
-    # The scan has paused: at first nobody knows whether something is missing.
+    # The scan has paused, so at first it is unknown whether data is missing.
     for _ in range(2):
         assert [kind for kind, *_ in await scan.run(60) if kind != "platform.blind"] == []
     assert (await _values(scan))["errors"] == ("firing", 4.0)

@@ -65,8 +65,8 @@ async def test_a_failure_does_not_block_other_projects(begun: ReviewedProject) -
         assert (await begun.finished(second["id"]))["status"] == "succeeded"
 
 
-# Starts of steps. On a slow machine, workers with very short leases may take runs from each other for long: after so
-# many starts only one worker is left, which finishes.
+# Maximum starts of steps. On a slow machine, workers with very short leases may take runs from each other for a long
+# time. After this many starts only one worker is left, which finishes.
 _ENOUGH = 200
 
 
@@ -82,7 +82,7 @@ _ENOUGH = 200
 async def test_many_workers_apply_each_step_once(
     begun: ReviewedProject, caplog: pytest.LogCaptureFixture, milliseconds: int
 ) -> None:
-    """Also if leases expire in the middle of a step: the slower worker writes nothing."""
+    """This holds even if leases expire in the middle of a step: the slower worker writes nothing."""
     chance = random.Random(milliseconds)
     workers: list[ConfigurationRunWorker] = []
     begun_times = 0

@@ -73,7 +73,7 @@ async def test_a_worker_continues_after_a_database_outage(
     position: int,
     away: float,
 ) -> None:
-    """`away`: how many sessions fail."""
+    """`away` is the number of sessions that fail."""
     database = begun.sessions = Database(begun.platform.sessions)
     gone = asyncio.Event()
 
@@ -100,15 +100,13 @@ async def test_a_worker_continues_after_a_database_outage(
     ]
 
 
-# Of so many of each kind at least one fails. The eleven steps take more than twice as many commits.
+# At least one of this many statements and commits fails. The eleven steps take more than twice as many commits.
 _EVERY = {"a statement": 100, "a commit": 12, "a commit that was done": 12}
 
 
 class _Unreliable:
-    """An engine a few of whose statements fail, and of whose commits too: before they are done, or behind that.
-
-    Not each with a probability: how many there are depends on how long the worker waits for its lease, and of few all
-    might be spared.
+    """An engine that fails some of its statements and commits, before or after they are executed. The failures are not
+    random for each: the number of statements depends on the wait for the lease, and a few statements might all succeed.
     """
 
     def __init__(self, engine: AsyncEngine, chance: random.Random) -> None:
@@ -164,8 +162,8 @@ async def test_each_step_is_applied_once_whichever_statement_fails(begun: Review
 
 
 @pytest.mark.both_databases
-async def test_a_retry_publishes_what_could_not_be_published(begun: ReviewedProject) -> None:
-    """What is made and what is removed: none of it is done twice."""
+async def test_failed_publications_are_retried(begun: ReviewedProject) -> None:
+    """This covers created and removed keys. No step is applied twice."""
     directory = begun.directory = Directory()
     await publish_keys(begun.platform.sessions, directory, datetime.now(UTC))
     [old] = [digest_credential(site.public_id) for site in await begun.rows(Site, Site.name == "old")]
@@ -174,7 +172,7 @@ async def test_a_retry_publishes_what_could_not_be_published(begun: ReviewedProj
     directory.is_away = True
 
     async def come_and_go(checkpoint: Checkpoint, position: int) -> None:
-        # Of each one the first two attempts fail.
+        # The first two attempts to publish each key fail.
         tries[position] += checkpoint == "started"
         directory.is_away = tries[position] < 3
 
@@ -206,7 +204,7 @@ async def test_a_retry_publishes_what_could_not_be_published(begun: ReviewedProj
 async def test_a_broken_step_fails_and_blocks_no_other_project(
     begun: ReviewedProject, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nobody could cancel it, or apply anything else, if it were begun again and again."""
+    """If the step were started again and again, no person could cancel it or apply another document."""
     run = await begun.begin(DOCUMENT, BINDINGS)
     broken = run["operations"][1]["id"]
     (row,) = await begun.rows(RunStep, RunStep.id == broken)
@@ -221,7 +219,7 @@ async def test_a_broken_step_fails_and_blocks_no_other_project(
     [record] = _find_own_records(caplog)
     assert record.getMessage() == f"step {broken} of configuration run {result['id']} failed"
     assert record.exc_info is not None
-    # What was sealed at first does.
+    # The step works with the value that was sealed first.
     await begun.change(RunStep, broken, sealed=row.sealed)
     async with begun.working():
         assert (await begun.move_step(result["id"], broken, "retry")).status == 200

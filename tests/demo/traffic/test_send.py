@@ -1,4 +1,4 @@
-"""How the demo sends its traffic."""
+"""Sending of the demo's traffic."""
 
 import asyncio
 import time

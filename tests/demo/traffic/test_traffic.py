@@ -116,7 +116,7 @@ def test_the_edge_accepts_the_events_of_jobs() -> None:
     assert len({event["id"] for event in events}) == len(events)
 
 
-def test_histograms_count_what_their_buckets_hold() -> None:
+def test_count_of_a_histogram_is_the_sum_of_its_buckets() -> None:
     measured = Metrics(1, TROUBLES).measure(BEGAN, 60)
     for metrics in measured.values():
         for metric in metrics:

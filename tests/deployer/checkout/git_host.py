@@ -20,7 +20,7 @@ class GitHost:
     url: str
     certificate: Path
     password: str | None = None
-    """Of the user `ada`; None: everybody may read."""
+    """The password of the user `ada`; None if no password is needed."""
     status: int | None = None
     """Status to send for every request instead of the repository."""
     requested_paths: list[str] = field(default_factory=list)

@@ -13,7 +13,7 @@ class StepFailed(Exception):
 
 
 class Owner:
-    """The build's user, with a home of its own; a different user than the tests' if those run as root."""
+    """The build's user, with a separate home. It is not the user of the tests if these run as root."""
 
     def __init__(self, folder: Path, home: Path) -> None:
         self.folder, self.home = folder, home

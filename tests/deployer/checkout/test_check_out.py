@@ -196,7 +196,7 @@ async def test_the_time_limit_covers_the_fetch_and_the_writing(work: Work, owner
 async def test_attributes_in_the_home_of_the_build_change_no_file(
     work: Work, owner: Owner, tmp_path: Path, attributes: str
 ) -> None:
-    """An earlier build may leave attributes in its home, which git reads even if no settings name them."""
+    """An earlier build may leave attributes in its home, which Git reads even if no setting names the file."""
     builds = owner.home = tmp_path / "builds"
     (builds / attributes).parent.mkdir(parents=True)
     (builds / attributes).write_text("* filter=change\n")

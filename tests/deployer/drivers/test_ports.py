@@ -21,7 +21,7 @@ def test_no_port_is_given_twice() -> None:
 @pytest.mark.parametrize("listens", [True, False])
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2", "0.0.0.0", "::1", "::"])
 def test_a_bound_port_is_not_given(address: str, listens: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also if the program has set SO_REUSEADDR and does not listen yet."""
+    """This holds even if the program has set SO_REUSEADDR and does not listen yet."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     port = free_port()
     monkeypatch.setattr(ports_module, "_RANGE", range(port, port + 1))
@@ -34,7 +34,7 @@ def test_a_bound_port_is_not_given(address: str, listens: bool, monkeypatch: pyt
         with pytest.raises(NoPort, match="is free"):
             ports.give(set())
         assert ports._scan is not None
-        # Or it would have the port bound itself.
+        # The test must not bind the port itself.
         ports._scan._thread.join()
     assert Ports().give(set()) == port
 
@@ -45,7 +45,7 @@ def test_ports_in_use_and_of_a_former_deployer_process_are_not_given(monkeypatch
     ports = Ports()
     ports.avoid(20_000)
     assert ports.give({20_001}) == 20_002
-    # No other one is left.
+    # No other port is free.
     assert ports.give({20_001, 20_002}) == 20_000
     with pytest.raises(NoPort):
         ports.give({20_000, 20_001, 20_002})
@@ -68,7 +68,7 @@ def test_a_start_tries_few_ports_and_a_thread_tries_all(monkeypatch: pytest.Monk
     assert len(tried) == 10
     assert ports._scan is not None
     ports._scan._thread.join()
-    # The next scan finds the one that is free.
+    # The next scan finds the free port.
     monkeypatch.setattr(ports_module, "_SCAN_SECONDS", 0)
     free.add(20_000)
     ports._scanned(set())

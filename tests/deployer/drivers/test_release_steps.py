@@ -54,7 +54,7 @@ class _Log:
 
 @pytest.fixture
 async def driver(tmp_path: Path) -> AsyncIterator[LocalDriver]:
-    # Users that no other test has: a driver ends what runs as its own.
+    # Users that no other test has, because a driver ends all processes of its users.
     first_uid = 2_120_000_000 + random.SystemRandom().randrange(1_000) * 1_000
     identity = Identity(
         f"dpl_{random.SystemRandom().randrange(10**12)}", "here", first_uid, tmp_path / "folder"

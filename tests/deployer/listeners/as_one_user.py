@@ -70,17 +70,17 @@ async def main(path: Path, mark: str) -> None:
         verdicts["a neighbour's"] = await examine(port, "workers", workers)
         await start("attacker", port)
         verdicts["shared with a neighbour"] = await examine(port, "victim", victim)
-        verdicts["shared with one that hides its descriptors"] = []
+        verdicts["shared with a program that hides its descriptors"] = []
         for shared_with, forks in (("victim", False), ("workers", True)):
             leader, own = await start(f"{shared_with}-2", 0, forks=forks)
             await start(f"hidden-beside-{shared_with}", own, hides=True)
-            verdicts["shared with one that hides its descriptors"] += await examine(
+            verdicts["shared with a program that hides its descriptors"] += await examine(
                 own, f"{shared_with}-2", leader
             )
         crashed, former = await start("crashed", 0)
         await started[-1].end(0)
         _, taken = await start("hidden-squatter", former, hides=True)
-        verdicts["taken by one that hides its descriptors"] = await examine(taken, "victim", victim)
+        verdicts["taken by a program that hides its descriptors"] = await examine(taken, "victim", victim)
         hides, of_hidden = await start("hides", 0, hides=True)
         verdicts["own, hidden"] = await examine(of_hidden, "hides", hides)
     finally:

@@ -50,8 +50,8 @@ def _check(verdicts: dict[str, Any]) -> None:
     assert verdicts["own worker"] == ["OWN", True]
     assert verdicts["a neighbour's"] == ["FOREIGN", False]
     assert verdicts["shared with a neighbour"] == ["FOREIGN", False]
-    assert verdicts["shared with one that hides its descriptors"] == ["FOREIGN", False] * 2
-    assert verdicts["taken by one that hides its descriptors"] == ["FOREIGN", False]
+    assert verdicts["shared with a program that hides its descriptors"] == ["FOREIGN", False] * 2
+    assert verdicts["taken by a program that hides its descriptors"] == ["FOREIGN", False]
     assert verdicts["own, hidden"] == ["UNREADABLE", False]
 
 

@@ -69,7 +69,7 @@ class Running:
         self._source, self._port = source, port
 
     async def listens(self, count: int = 1) -> None:
-        # Before, the pid is the launcher's.
+        # Earlier, the PID is that of the launcher.
         await self.process.wait_started()
         await wait_until(lambda: len(self._source.find_all(self._port)) == count)
 

@@ -22,19 +22,19 @@ _PRINTED = Printed("shop", "web", 1, 7)
         (b"10 %\r50 %\r100 %", {"title": "100 %"}),
         (b"caf\xc3\xa9 \xff", {"title": "café �"}),
         (b"INGEST=phr_ing_0123456789abcdef!", {"title": "INGEST=phr_ing_•••!"}),
-        # As the injected variables have it, where a digit is in front of the key.
+        # The form in the injected variables, in which a digit precedes the key.
         (b"Authorization=Bearer%20phr_ing_0123456789abcdef", {"title": "Authorization=Bearer%20phr_ing_•••"}),
         (b'{"msg":"a","level":"ERROR"}', {"title": "a", "severity": "error"}),
         (b'{"message":"b","level":50,"pid":3}', {"title": "b", "severity": "error", "pid": 3}),
         (b'{"event":"c","level":"strange"}', {"title": "c", "severity": "info"}),
         (b'{"msg":"d","time":"2025-11-24T17:59:59+02:00"}', {"timestamp": "2025-11-24T15:59:59Z"}),
-        # Older than a day, in the future, without a zone, and no time at all.
+        # Times that are too old, in the future, or without a zone, and a text that is not a time.
         (b'{"msg":"e","time":"2025-11-20T15:59:59Z"}', {"timestamp": _NOW}),
         (b'{"msg":"f","time":"2035-11-20T15:59:59Z"}', {"timestamp": _NOW}),
         (b'{"msg":"g","time":"2025-11-24T15:59:59"}', {"timestamp": _NOW}),
         (b'{"msg":"h","time":"noon"}', {"timestamp": _NOW}),
         (b'{"msg":"i","trace_id":"0af7651916cd43dd"}', {"title": "i", "trace_id": "0af7651916cd43dd"}),
-        # Members that are no scalars are left out; those of Pharos win.
+        # Members that are not scalars are omitted. Members of Pharos take precedence.
         (b'{"msg":"j","a":{"b":1},"pharos.process":"x"}', {"title": "j", "pharos.process": "web"}),
         (b'{"level":"error"}', {"title": '{"level":"error"}', "severity": "info"}),
         (b'{"msg":', {"title": '{"msg":'}),

@@ -1,4 +1,4 @@
-"""Output files are stored as log records exactly once, whatever breaks in between."""
+"""Lines of output files are stored as log records exactly once, despite all kinds of faults."""
 
 import asyncio
 import errno
@@ -78,7 +78,7 @@ class _World:
         return self.folder / _ENVIRONMENT / "7" / "web.1.log"
 
     def restart(self) -> None:
-        """Forget everything that is in memory, as a killed deployer does."""
+        """Discard everything in memory, as the kill of a deployer does."""
         telemetry: Any = self.telemetry
         self.shipper = OutputShipper(self.folder, telemetry, self.session, self.budget, lambda: self.now)
 
@@ -88,7 +88,7 @@ class _World:
             file.write(text.encode() if isinstance(text, str) else text)
 
     async def settle(self) -> None:
-        """Ship until nothing is left, with time passing between the passes."""
+        """Ship until no line is left. Time passes between the passes."""
         for _ in range(200):
             if not await self.shipper.ship_once() and not self.shipper._due:
                 return
@@ -144,7 +144,8 @@ async def test_each_line_is_stored_once_despite_kills_and_faults(tmp_path: Path,
                 case 0:
                     world.restart()
                 case 1:
-                    # Stored, but the answer is lost, and the deployer is killed before it repeats the batch.
+                    # The batch is stored, but the response is lost, and the deployer is killed before it repeats the
+                    # batch.
                     world.ingest.faults.append(cut_connection(world.ingest, stored=True))
                     await world.shipper.ship_once()
                     world.restart()
@@ -155,7 +156,7 @@ async def test_each_line_is_stored_once_despite_kills_and_faults(tmp_path: Path,
                 case 4:
                     world.ingest.faults.append(answer(503))
                 case 5:
-                    # Larger than what may wait, so all lines stay readable.
+                    # Larger than the waiting lines, so all of them stay readable.
                     truncate_output(world.path, 4000) if world.path.exists() else None
             if rng.random() < 0.8:
                 await world.shipper.ship_once()
@@ -171,7 +172,7 @@ async def test_each_line_is_stored_once_despite_kills_and_faults(tmp_path: Path,
         notes = [title for title in world.titles if not title.startswith("line ")]
         assert len(numbers) == len(set(numbers))
         assert numbers == sorted(numbers)
-        # A truncation keeps 4,000 bytes: what was not read by then is reported.
+        # A truncation keeps 4,000 bytes. Older bytes that were not read are reported as lost.
         assert notes or numbers == list(range(printed)), (printed, len(numbers))
         assert world.ingest.conflicts == []
 
@@ -235,7 +236,7 @@ async def test_a_flood_is_bounded_by_a_share_of_the_rate(
         assert left_out + len(stored) == 10_000 and left_out > 9_000
 
 
-async def test_a_flood_that_goes_on_is_skipped_at_once(
+async def test_continuing_flood_is_skipped_immediately(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batches, "_FLOOD_BYTES", 20_000)
@@ -499,7 +500,7 @@ async def test_refused_batches_and_foreign_files_stop_nothing(tmp_path: Path) ->
 
 
 async def test_refusals_of_another_server_lose_nothing(tmp_path: Path) -> None:
-    """As of one that expects TLS on this port. The address may be corrected later."""
+    """For example, a server that expects TLS on this port. The operator may correct the address later."""
     async with _world(tmp_path) as world:
         world.print("kept\n")
         world.ingest.faults += [answer(status, is_pharos=False) for status in (400, 413, 422)]
@@ -514,7 +515,7 @@ def test_stopped_outputs_are_reported_after_a_minute_and_each_reason_is_logged_o
     now = 0.0
     stopped = StoppedOutputs(lambda: now)
     for _ in range(3):
-        # Another output that works must not bring the message back each time.
+        # An output that works must not cause the message again each time.
         for output in ("web.1", "web.2"):
             stopped.note(output, "the edge is away")
         stopped.clear("web.3")
@@ -545,7 +546,7 @@ async def test_a_database_outage_is_survived(tmp_path: Path, monkeypatch: pytest
         task.cancel()
         await asyncio.wait({task})
         assert world.titles == ["one"]
-        # The batch was written down before it was sent.
+        # The position of the batch was stored before the batch was sent.
         assert (read_progress(world.path).end or read_progress(world.path).position) == 4
 
 
@@ -582,7 +583,7 @@ async def test_batches_fit_the_burst_of_the_account(
         # Killed while a batch is too large.
         world.restart()
         await world.settle()
-        # Lines that are lost are reported in an event, for which there must be room.
+        # Lost lines are reported in an event, which must fit too.
         for _ in range(2):
             world.print("".join(f"lost {number}\n" for number in range(10)))
             truncate_output(world.path, 10)

@@ -82,7 +82,7 @@ class Sandbox:
 
 
 def make_sandbox(path: Path) -> Sandbox:
-    """Create a sandbox, as root with a user of its own: a step ends all processes of its owner."""
+    """Create a sandbox. As root it has a separate user, because a step ends all processes of its owner."""
     owner = None
     if os.geteuid() == 0:
         number = _RANDOM.choice(_USERS)

@@ -79,7 +79,7 @@ async def test_commands_of_an_ordinary_user_with_namespaces(uid: int) -> None:
     lines = report["folder"].splitlines()
     assert lines[:3] == ["/srv/app", "/srv/home", "content"]
     assert "Read-only file system" in lines[3]
-    # Postgres' peer authentication goes by the user's own name.
+    # Postgres' peer authentication uses the user's own name.
     assert report["name"] == (f"{_name(NOBODY)}\n" if uid == NOBODY else "app\napp\n")
     # /tmp is empty.
     assert lines[4:] == ["home"]

@@ -17,7 +17,7 @@ from tests.deployer.processes.sandbox import FORK_BOMB, Sandbox, make_sandbox, w
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who gives processes to other users")
 
-# Starts a child and a daemon in a session of its own, which both ignore SIGTERM.
+# Starts a child, and a daemon in a new session. Both ignore SIGTERM.
 STUBBORN = "trap '' TERM; (while :; do sleep 0.1; done) & setsid sh -c 'while :; do sleep 0.1; done' &"
 
 
@@ -90,7 +90,7 @@ async def test_output_of_daemons_after_the_step_is_passed_on(
 
 @as_root
 async def test_hiding_daemons_are_ended(sandbox: Sandbox) -> None:
-    """The daemons have no mark in their environment, a session of their own, and no parent of ours."""
+    """The daemons have no mark in their environment, a new session, and no parent among the deployer's processes."""
     await sandbox.run("setsid env -i sh -c 'sleep 100 & sleep 100' & sleep 0.2")
     assert find_remaining(sandbox) == []
 
@@ -202,7 +202,7 @@ async def test_a_hanging_receiver_does_not_delay_the_end(sandbox: Sandbox) -> No
         )  # fmt: skip
 
 
-# Runs steps in a process of its own: threads of engines in the test process open files.
+# Runs steps in a separate process, because threads of engines in the test process open files.
 RUNNER = """
 import asyncio, os, sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Commands have pseudo-terminals of their own."""
+"""Commands have private pseudo-terminals."""
 
 import os
 import pty

@@ -95,7 +95,7 @@ class Application:
         return web.Response(text=digest.hexdigest())
 
     async def _big(self, request: web.Request) -> web.StreamResponse:
-        """As many bytes as are asked for; `length=1` tells how many beforehand."""
+        """Return the requested number of bytes. With `length=1` the response has a Content-Length."""
         size = int(request.query["size"])
         response = web.StreamResponse()
         if "length" in request.query:
@@ -157,8 +157,8 @@ def answering(data: bytes) -> Serve:
 
 
 async def exchange_raw(port: int, data: bytes, later: bytes = b"", *, silence: float = 60.0) -> bytes:
-    """All that comes back until the connection is closed, or, behind what has come first, nothing does for `silence`
-    seconds. Raises `TimeoutError` where nothing comes at all."""
+    """Return all bytes until the connection is closed, or until no more bytes arrive for `silence` seconds after the
+    first. Raises `TimeoutError` if no byte arrives."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     got = b""
     try:

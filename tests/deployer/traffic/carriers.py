@@ -1,4 +1,4 @@
-"""Both traffic adapters, for the contract suite."""
+"""Both traffic adapters, for the contract tests."""
 
 import json
 import os
@@ -84,7 +84,7 @@ def running_caddy(folder: Path, apps: dict[str, Any] | None = None) -> Iterator[
 
 @dataclass
 class Carrier:
-    """A traffic adapter, and where it listens."""
+    """A traffic adapter, and the address where it listens."""
 
     traffic: Traffic
     port: int

@@ -152,7 +152,7 @@ async def test_too_many_concurrent_requests_are_refused() -> None:
         await proxy.traffic.set_route(2, Route(("b.localhost",), (one.target,), is_awaited=True))
         waiting = [asyncio.create_task(proxy.ask()) for _ in range(2)]
         await until(lambda: held(proxy.traffic) == 2)
-        # Those who wait for one environment leave room for others.
+        # Requests that wait for one environment leave slots for others.
         status, told = await proxy.ask()
         assert status == 503 and "wait" in told["detail"]
         slow = asyncio.gather(*(proxy.ask("b.localhost", "/slow") for _ in range(2)))
@@ -237,7 +237,7 @@ async def test_a_truncated_chunked_response_does_not_look_complete(proxy: Carrie
         assert got.endswith(b"\r\n\r\n5\r\nshort\r\n")
         with pytest.raises(aiohttp.ClientPayloadError):
             await proxy.ask()
-        # HTTP/1.0 knows an answer's end by the connection's; a reset is no end.
+        # In HTTP/1.0 the end of the connection is the end of the response; a reset is not.
         reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
         writer.write(b"GET / HTTP/1.0\r\nHost: a.localhost\r\n\r\n")
         with pytest.raises(ConnectionResetError):
@@ -291,14 +291,14 @@ async def test_a_truncated_request_body_is_not_forwarded_as_complete(
     async with raw_server(take) as target:
         head = b"POST / HTTP/1.1\r\nHost: a.localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
         begun = b"5\r\nabcde\r\n"
-        # The caller leaves.
+        # The caller disconnects.
         await proxy.traffic.set_route(1, to(target))
         _, leaving = await asyncio.open_connection("127.0.0.1", proxy.port)
         leaving.write(head + begun)
         await until(lambda: got and got[0].endswith(begun))
         leaving.close()
         await until_ended(1)
-        # It falls silent; it goes on with what is no chunk, of which aiohttp tells nobody.
+        # The caller stops sending; or it continues with an invalid chunk, which aiohttp does not report.
         await impatient.traffic.set_route(1, to(target))
         for number, later in ((2, b""), (3, b"zz\r\n")):
             answer = await exchange_raw(impatient.port, head + begun, later)
@@ -333,7 +333,7 @@ async def test_the_proxy_buffers_only_a_little_of_a_body(proxy: Carrier, applica
             answer = await proxy.session.get(proxy.url + "/big?size=52428800", headers={"Host": HOST})
             sending = asyncio.create_task(proxy.ask("b.localhost", method="POST", data=send()))
             await asyncio.sleep(1)
-            # Caller and instance are in this process as well, each with buffers of its own.
+            # Caller and instance are in this process too, each with separate buffers.
             assert tracemalloc.get_traced_memory()[1] < 6_000_000
         finally:
             tracemalloc.stop()
@@ -375,7 +375,7 @@ async def test_close_cuts_off_requests_that_do_not_end() -> None:
             with pytest.raises(aiohttp.ClientError):
                 await asking
             await socket.close()
-            # Of what was cut off the end is still to come.
+            # The ends of the cut requests still have to arrive.
             while await proxy.traffic.count_in_flight(1, one.target):
                 await asyncio.sleep(0.01)
 

@@ -35,13 +35,13 @@ class Recorder:
         writer.write(self.answer)
         with contextlib.suppress(ConnectionError):
             await writer.drain()
-            # The proxy ends the connection behind each request.
+            # The proxy ends the connection after each request.
             while data := await reader.read(65536):
                 self.got[number] += data
         self._ended += 1
 
     async def whole(self) -> bytes:
-        """The first request, when all have come to their ends."""
+        """Return the first request, once all requests have ended."""
         await until(lambda: self._ended and self._ended == len(self.got))
         return self.got[0]
 
@@ -101,7 +101,7 @@ async def test_origin_claims_of_callers_reach_no_instance(proxy: Carrier, record
 
 
 async def test_cookies_of_the_dashboard_reach_no_instance(proxy: Carrier, recorder: Recorder) -> None:
-    """Browsers send them to every port of its host: whoever deploys would get the sessions of those who look."""
+    """Browsers send cookies to every port of a host, so an application would receive the sessions of its visitors."""
     sent = (
         (b"pharos_session=SECRET", b""),
         (b"a=1;__Host-pharos_session=SECRET ; b=2", b"Cookie: a=1; b=2\r\n"),
@@ -125,7 +125,7 @@ async def test_forwarded_headers_of_a_trusted_gateway_are_kept() -> None:
     async with proxy_carrier(trusts=lambda peer: True) as proxy, raw_server(recording.serve) as target:
         await proxy.traffic.set_route(1, to(target))
         told = b"X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Port: 443\r\nX-Real-IP: ::1\r\n"
-        # A gateway that overwrites X-Forwarded-For lets this through, and CGI takes one for the other.
+        # A gateway that overwrites X-Forwarded-For forwards this header, and CGI does not distinguish the two.
         unseen = b"X_Forwarded_For: 6.6.6.6\r\n"
         await exchange_raw(proxy.port, GET + told + unseen + b"Connection: close\r\n\r\n")
         got = await recording.whole()
@@ -209,7 +209,7 @@ async def test_ambiguous_requests_are_refused(
 ) -> None:
     assert await _status(proxy, request_bytes) in (400, 417, 431, 501)
     assert all(b"smuggled" not in data for data in recorder.got)
-    # Nothing reached the instance, save where only the body behind a valid head was bad.
+    # Nothing reached the instance, unless only the body after a valid head was invalid.
     assert recorder.got == []
 
 
@@ -271,7 +271,7 @@ async def test_a_body_is_forwarded_after_100_continue(proxy: Carrier) -> None:
             assert (await reader.readuntil(b"abc")).startswith(b"HTTP/1.1 200 OK")
             writer.write(b"POST /no" + more)
             got = await reader.readuntil(b"\r\n\r\n")
-            # Nobody could tell whether the body follows or the next request.
+            # It would be ambiguous whether the body or the next request follows.
             assert got.startswith(b"HTTP/1.1 403 No") and b"Connection: close" in got
             assert await reader.read() == b""
         writer.close()
@@ -295,7 +295,7 @@ async def _answer_to_what_never_ends(port: int, pieces: list[bytes]) -> bytes:
 
 
 async def test_a_head_that_never_ends_is_refused() -> None:
-    """Its bytes are freed and its connection is closed; earlier requests get responses."""
+    """The proxy frees its bytes and closes its connection. Earlier requests get responses."""
     async with proxy_carrier(limits=CallerLimits(head_seconds=0.2)) as proxy:
         await _refuses_endless_heads(proxy.port)
 
@@ -372,7 +372,7 @@ async def test_trailers_without_end_are_refused(proxy: Carrier, recorder: Record
         writer.write(body)
         async with asyncio.timeout(60):
             await begun.wait()
-            # All of it is read before the answer, so that no reset overtakes that.
+            # All bytes are read before the response, so that no reset discards the response.
             writer.write(_lines(1)[:20_000])
             answer = await reader.read()
         assert answer.startswith(b"HTTP/1.1 400 ") and b"Connection: close" in answer

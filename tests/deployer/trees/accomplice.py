@@ -6,7 +6,7 @@ import subprocess
 from tests.deployer.processes.sandbox import PYTHON
 
 BUILDER, ACCOMPLICE = 2_105_000_001, 2_105_000_002
-"""Users that nothing else runs as."""
+"""Users without other processes."""
 
 
 def attempt(code: str, *descriptors: int) -> str:

@@ -23,7 +23,7 @@ processes:
   worker: {command: "python3 send.py from-worker && exec sleep 1000"}
 """
 
-# As an exporter reads the variables: the specification percent-encodes headers and resource attributes.
+# Exporters decode these variables: the specification percent-encodes headers and resource attributes.
 _SEND = """\
 import json, os, sys, time, urllib.parse, urllib.request
 
@@ -91,9 +91,9 @@ def app(installation: Installation, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def _variables(app: App) -> dict[str, str]:
-    """Return the variables that its web process has from Pharos, or for OpenTelemetry."""
+    """Return the variables of the web process that Pharos sets, or that configure OpenTelemetry."""
     variables: dict[str, str] = json.loads(app.get()[1])["variables"]
-    # The mark by which a deployer finds its processes again.
+    # The mark by which a deployer finds its processes.
     del variables["PHAROS_INSTANCE"]
     return variables
 
@@ -112,7 +112,7 @@ def _wait_found(app: App, words: str) -> dict[str, Any]:
 
 def test_every_process_sends_telemetry_without_configuration(app: App) -> None:
     for process, service in (("release", "shop-release"), ("web", "shop"), ("worker", "shop-worker")):
-        # Its own records, not its output.
+        # The application's own log records, not its output.
         wait_until(
             lambda process=process, service=service: (
                 [(f"from-{process}", service)]
@@ -159,7 +159,7 @@ def test_every_process_sends_telemetry_without_configuration(app: App) -> None:
         ),
         60,
     )
-    # Build steps get none of it.
+    # Build steps get none of these variables.
     assert "phr_ing_" not in json.loads(app.get()[1])["build"]
 
 
@@ -223,5 +223,5 @@ def test_variables_of_the_user_win(app: App, tmp_path: Path) -> None:
     assert variables["OTEL_SERVICE_NAME"] == "mine"
     assert variables["PHAROS_ENVIRONMENT"] == "blue"
     assert variables["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://127.0.0.1:9"
-    # The key does not go to somebody else's collector.
+    # The key is not sent to another collector.
     assert "OTEL_EXPORTER_OTLP_HEADERS" not in variables

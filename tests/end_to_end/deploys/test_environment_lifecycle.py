@@ -31,7 +31,7 @@ def app(installation: Installation, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def _web(app: App) -> dict[str, Any]:
-    """Return the one process once it is recorded, a little after it responds."""
+    """Return the only process once it is recorded, shortly after it responds."""
 
     def is_told() -> bool:
         output = [(one["state"], one["pid"] in app.runners()) for one in app.instances()]
@@ -133,7 +133,7 @@ def test_a_restarted_platform_adopts_the_processes_of_a_killed_one(app: App) -> 
     app.installation.start()
     wait_until(app.is_up)
     now = _web(app)
-    assert now["pid"] == before["pid"], "what ran was not taken over"
+    assert now["pid"] == before["pid"], "the running processes were not adopted"
 
 
 def test_a_build_of_a_killed_platform_is_ended_and_restarted(app: App) -> None:

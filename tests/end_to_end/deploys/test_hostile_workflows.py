@@ -68,7 +68,7 @@ class _Guard:
         wait_until(app.installation.is_ready)
         assert app.builders() == []
         assert app.get() == (200, "the former release")
-        # They count as processes of the user until the init process of the machine has reaped them.
+        # Zombies count as processes of the user until the init process of the machine has reaped them.
         wait_until(lambda: not find_processes({app.first_uid}, with_ended=True))
         wait_until(lambda: set(app.runners()) == self._runners, 60, lambda: (app.runners(), self._runners))
         # The next sweep would remove it within a minute.
@@ -98,7 +98,7 @@ _HOSTILE: dict[str, tuple[Files, str]] = {
     "a file over the limit": (_build("truncate -s 9G big"), "Build step 1 of 1 "),
     "a full temporary folder": (_build("head -c 600M /dev/zero > /tmp/big"), "ended with status 1"),
     "daemons": (_build("python3 daemons.py; exit 3", {"daemons.py": DAEMONS}), "ended with status 3"),
-    "a step that kills all it can": (_build("kill -9 -1; sleep 1000"), "SIGKILL"),
+    "a step that kills all processes that it can": (_build("kill -9 -1; sleep 1000"), "SIGKILL"),
     "a link out of the tree": ({**_build("true"), "link": Link("/etc/passwd")}, "'link'"),
     "a link up and out": ({**_build("true"), "a/link": Link("../../other")}, "'a/link'"),
     "a workflow that is a link": ({**_build("true"), "pharos.yaml": Link("build.sh")}, "pharos.yaml"),
@@ -142,7 +142,7 @@ _REPEATED = {
     "a link up and out",
     # `web leaves daemons` covers daemons.
     "daemons",
-    # `test_the_last_output_of_a_web_process_is_attributed_to_it` covers a web process that ends at once.
+    # `test_the_last_output_of_a_web_process_is_attributed_to_it` covers a web process that ends immediately.
     "web ends at once",
     # `web is deaf and stubborn` covers a web process that never listens.
     "web never listens",
@@ -167,7 +167,7 @@ def test_a_hostile_workflow_fails_without_affecting_others(app: App, case: str) 
 
 
 def test_the_last_output_of_a_web_process_is_attributed_to_it(app: App) -> None:
-    """They do not mix with the output of the live release."""
+    """These lines do not mix with the output of the live release."""
     app.repository.commit(shell_app("echo 'cannot go on'; sleep 0.5; exit 4"), "hostile")
     guard = _Guard(app)
     number = app.deploy("hostile")

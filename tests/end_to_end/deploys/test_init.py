@@ -1,4 +1,4 @@
-"""What `pharos init` writes is deployed as it is, and answers."""
+"""An application is deployed with the unchanged files of `pharos init`, and responds."""
 
 import shutil
 from pathlib import Path
@@ -62,7 +62,7 @@ _SAMPLES = {
 
 
 @pytest.mark.parametrize(
-    # Compiling Go's library takes most of a minute; `test_an_application_is_recognized` covers what is proposed.
+    # Compiling Go's library takes most of a minute. `test_an_application_is_recognized` covers the proposed workflow.
     "name",
     [pytest.param(name, marks=pytest.mark.full if name == "go" else ()) for name in _SAMPLES],
 )

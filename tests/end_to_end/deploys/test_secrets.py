@@ -46,7 +46,7 @@ print(urllib.parse.urlencode(values), urllib.parse.quote(values["ODD"]))
 print(base64.b64encode(json.dumps({"a": values["PLAIN"]}).encode()).decode())
 print(base64.urlsafe_b64encode(values["ODD"].encode()).decode())
 sys.stdout.flush()
-# In two writes; the second time with a pause after which the first half is shown as a line.
+# In two writes. The second time there is a pause, after which the first half is shown as a line.
 for pause in (0.05, 1.6):
     for value in values.values():
         half = len(value) // 2

@@ -49,7 +49,7 @@ def test_a_push_is_deployed_and_answers(webhook_app: WebhookApp) -> None:
     assert (shown["trigger"], shown["ref"], shown["revision"]) == ("push", "main", commit)
 
 
-def test_a_push_that_asks_to_be_skipped_deploys_nothing(webhook_app: WebhookApp) -> None:
+def test_push_with_the_skip_mark_deploys_nothing(webhook_app: WebhookApp) -> None:
     before = webhook_app.deployment_numbers()
     output = webhook_app.push("left out", message=f"Spelling {SKIP}")
     assert (output.status, webhook_app.deployment_numbers()) == ((200, "skipped"), before)

@@ -180,7 +180,7 @@ async def test_a_transient_refusal_delays_and_a_permanent_one_drops_the_batch(vi
     _, refused, first, stored = await respond(429, Retry_After="3")
     assert stored == 1
     again, failed, second, stored = await respond(503)
-    # Also while the retry is in flight.
+    # This holds even while the retry is in flight.
     assert stored == 1
     assert again - refused >= 3
     last, _, third, _ = await respond(400)

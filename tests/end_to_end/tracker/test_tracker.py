@@ -1,4 +1,4 @@
-"""The browser tracker in a real browser: exactly which events arrive for what a visitor and a page do."""
+"""The browser tracker in a real browser: the exact events that the actions of a visitor and a page cause."""
 
 import asyncio
 import json
@@ -235,7 +235,7 @@ async def test_web_vitals_are_sent_with_their_last_value_when_the_page_is_hidden
 
 
 async def test_the_time_that_a_page_was_visible_is_sent_in_parts(visit: Visit) -> None:
-    # By the clock of the page, because a busy machine does everything later.
+    # Use the clock of the page, because timers are late on a busy machine.
     await visit.tab.add_startup_script(
         "window.moments = []; const note = () => moments.push(performance.now() / 1000);"
         "addEventListener('visibilitychange', note, true)"
@@ -243,7 +243,7 @@ async def test_the_time_that_a_page_was_visible_is_sent_in_parts(visit: Visit) -
     await visit.open("plain")
     await asyncio.sleep(1)
     await visit.run("note(); history.pushState({}, '', 'second')")
-    # Counting resumes at once: the remaining time of the second page is too short to be sent.
+    # Counting resumes immediately: the remaining time of the second page is too short to be sent.
     await visit.run(
         "addEventListener('visibilitychange', () => document.visibilityState === 'visible'"
         " && history.pushState({}, '', 'third'))"

@@ -324,7 +324,7 @@ async def _visitors(edge: RunningEdge) -> list[int]:
 async def test_visitors_differ_by_site_address_and_user_agent(start_edge: StartEdge) -> None:
     edge = await start_edge(trusted_proxies="127.0.0.1")
     shop, blog = await edge.open_site("https://shop.example"), await edge.open_site("https://shop.example")
-    # All on one day, also if midnight passes during the test.
+    # All on one day, even if midnight passes during the test.
     now = datetime.now(UTC).isoformat()
     for tracker_id, address, user_agent in [
         (shop, "203.0.113.7", BROWSER),
@@ -394,7 +394,7 @@ async def test_only_trusted_proxies_are_believed(
         tracker_id = await one.open_site("https://shop.example")
         headers = {} if sent is None else {"X_Forwarded_For": sent}
         assert (await one.collect(tracker_id, [view()], **headers)).status == 202
-    # Each edge has its own salts, so the address that is hashed is compared.
+    # Each edge has its own salts, so the test compares the address that is hashed.
     found = ClientAddresses(parse_networks(trusted)).find("127.0.0.1", forwarded)
     assert found == (believed or "127.0.0.1")
 

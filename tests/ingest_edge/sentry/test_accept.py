@@ -1,4 +1,4 @@
-"""Envelopes at the edge: where the key may be, codings, refusals, CORS, and what is durable after a 200."""
+"""Envelopes at the edge: places of the key, codings, refusals, CORS, and the durable records after a 200."""
 
 import asyncio
 import gzip
@@ -102,7 +102,7 @@ async def test_codings_that_sdks_use(edge: RunningEdge) -> None:
             "POST", ENVELOPE, data=data, headers={**auth(edge.key), "Content-Encoding": "br"}
         )
         assert answer.status == status, data[:20]
-    # Other addresses take what the API says.
+    # Other addresses accept only the codings of the API reference.
     assert (await edge.post({}, {"Content-Encoding": "br"})).status == 415
 
 
@@ -187,7 +187,7 @@ async def test_rate_is_that_of_the_account(start_edge: StartEdge) -> None:
 
 
 async def test_refused_envelopes_take_tokens(start_edge: StartEdge) -> None:
-    """The bucket never fills again. A refusal takes what was looked at; one that is cheap takes one token."""
+    """The bucket never fills again. A refusal takes a token for each member that was read, and at least one."""
     edge = await start_edge(rate=RateLimit(0.5, 10), clock=lambda: 0.0)
     invalid = ("log", {"items": [0, 0, 0]})
     for number, (items, status) in enumerate(
@@ -278,7 +278,8 @@ async def test_large_envelopes_are_converted_too(edge: RunningEdge) -> None:
 async def test_costly_envelopes_are_read_in_a_thread(
     edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many bytes or many values, also of what is refused; the others take a hop less."""
+    """Envelopes with many bytes or many values are converted in a thread, even if they are refused. The others avoid
+    the switch to a thread."""
     threads: list[bool] = []
 
     def watch(body: bytes) -> Envelope:
@@ -321,7 +322,7 @@ async def test_costly_envelopes_of_an_account_delay_no_other(
         assert edge.budgets.bytes == len(blocked)
         refused = await send(edge, large)
         assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
-        # A small one needs no slot.
+        # A small envelope needs no slot.
         assert (await send(edge, EVENT)).status == 200
         answer = await edge.request("POST", ENVELOPE, data=envelope(large), headers=auth(other))
         assert answer.status == 200

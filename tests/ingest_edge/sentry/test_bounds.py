@@ -1,4 +1,4 @@
-"""What an envelope may become and cost: sizes and counts are limited before the work is done."""
+"""Limits of the size and the cost of an envelope: sizes and counts are checked before the work is done."""
 
 from dataclasses import replace
 from typing import Any
@@ -22,7 +22,7 @@ def _event(number: int, **members: Any) -> tuple[str, dict[str, Any]]:
     return "event", {"event_id": f"{number:032x}", **members}
 
 
-def test_fingerprint_does_not_grow_with_what_default_stands_for() -> None:
+def test_fingerprint_with_many_defaults_is_limited() -> None:
     default = f"{_FACE * 255}:{_FACE * 255}"
     for fingerprint, expected in [
         (["{{default}}" * 45] * 20, "\n".join([default[:500]] * 20)[:4096]),
@@ -33,7 +33,8 @@ def test_fingerprint_does_not_grow_with_what_default_stands_for() -> None:
 
 
 def test_events_fit_into_their_limit() -> None:
-    """Characters of four bytes: the stack trace is cut further, and what does not fit even then is dropped."""
+    """With characters of four bytes the stack trace is cut further, and an event that does not fit even then is
+    dropped."""
     frames = [{"function": _FACE * 1000, "filename": _FACE * 1000}] * 33
     exception = {"values": [{"type": "T", "value": "v", "stacktrace": {"frames": frames}}]}
     [record] = convert(("event", {"exception": exception})).records
@@ -57,7 +58,7 @@ def test_records_of_an_envelope_are_limited() -> None:
 
 
 def test_members_are_counted_before_they_are_converted() -> None:
-    """Invalid ones too: they cost as much."""
+    """Invalid members count too, because they cost as much."""
     half = {"items": [0] * (MAX_RECORDS // 2)}
     for name, items, members in [
         ("spans", [("span", {"items": [0] * (MAX_RECORDS + 1)})], 0),
@@ -71,7 +72,7 @@ def test_members_are_counted_before_they_are_converted() -> None:
         with pytest.raises(PayloadTooLarge, match=f"more than {MAX_RECORDS} events, spans"):
             convert_envelope(read_envelope(envelope(*items)), LIMITS, converted)
         assert (converted.members, converted.records) == (members, []), name
-    # All of them are looked at, and only one is kept.
+    # All members are read, and only one is kept.
     result = convert(("span", half), ("event", {}), ("check_in", {"monitor_slug": "a", "status": "ok"}))
     assert (result.members, result.count) == (MAX_RECORDS // 2 + 1, 1)
 

@@ -1,4 +1,4 @@
-"""Costly conversions: one at a time for each account, a few in all, and no endless wait."""
+"""Costly conversions: one at a time for each account, a few in total, and a limited wait."""
 
 import asyncio
 
@@ -23,14 +23,14 @@ async def test_no_account_waits_for_all_conversions_of_another() -> None:
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
         for account in ("loud", "loud", "loud", "loud", "second", "quiet"):
             group.create_task(convert(account))
-    # `quiet` came last, and waits for one conversion of `loud` and `second` at most.
+    # `quiet` arrived last, and waits for at most one conversion of `loud` and of `second`.
     assert order.index("quiet") == 2
     assert (most, sorted(order)) == (2, ["loud"] * 4 + ["quiet", "second"])
     assert slots._turns == {}
 
 
 async def test_wait_is_bounded() -> None:
-    """For a slot, and for another conversion of the account."""
+    """Both waits are limited: for a slot, and for another conversion of the account."""
     for slots, other in [(1, "b"), (2, "a")]:
         bounded = ConversionSlots(slots, wait_seconds=0)
         # The first one needs no wait.

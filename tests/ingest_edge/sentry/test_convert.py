@@ -1,4 +1,4 @@
-"""What items become: each record can be decoded as the consumers do, and has a stable identity."""
+"""Conversion of items: the consumers can decode each record, and each record has a stable identity."""
 
 import json
 from typing import Any
@@ -34,7 +34,7 @@ def envelope(*items: tuple[str, Any], header: dict[str, Any] | None = None) -> b
 def convert(*items: tuple[str, Any], header: dict[str, Any] | None = None) -> Converted:
     result = convert_envelope(read_envelope(envelope(*items, header=header)), LIMITS)
     for record in result.records:
-        # As the consumers do.
+        # Decode the record as the consumers do.
         msgspec.json.Decoder(_DECODERS[record.topic], strict=False).decode(record.body)
     return result
 
@@ -262,7 +262,7 @@ def test_transaction_becomes_spans() -> None:
         1700000000 * 10**9,
         1700000000 * 10**9 + 5 * 10**8,
     )
-    # A caller's fault is no error of the server, as OpenTelemetry has it.
+    # A caller's fault is not an error of the server, as in OpenTelemetry.
     assert "status" not in root and "parentSpanId" not in root
     assert attributes_of(root) == {
         "a": "[1]",
@@ -367,8 +367,8 @@ def test_streamed_spans_and_logs() -> None:
     )
 
 
-def test_identity_is_that_of_the_content() -> None:
-    """A resent envelope has another header; an event's ID, or else its content, tells that it is the same."""
+def test_identity_depends_on_the_content_alone() -> None:
+    """A resent envelope has another header. Its event has the same ID, and its other items have the same content."""
     log = {"items": [{"timestamp": 1700000000, "level": "info", "body": "hi"}]}
 
     def identities(*items: tuple[str, Any], header: dict[str, Any] | None = None) -> list[str]:
@@ -455,7 +455,8 @@ def test_large_items_are_refused() -> None:
 
 
 def test_rows_of_an_envelope_are_limited() -> None:
-    """Each row repeats the resource: many small records of a sender with long names become many times their bytes."""
+    """Each row repeats the resource, so many small records of a sender with long names grow to many times their
+    bytes."""
     names = ("release", "environment", "sdk.name", "sdk.version")
     attributes = {f"sentry.{name}": {"value": "\x01" * 255} for name in names}
     record = {"timestamp": 1700000000, "level": "info", "body": "hi", "attributes": attributes}

@@ -108,7 +108,7 @@ async def test_invalid_cron_urls_are_refused(edge: RunningEdge, caplog: pytest.L
 
 
 async def test_an_envelope_carries_few_check_ins_without_tokens(start_edge: StartEdge) -> None:
-    """A signal costs the pipeline a row. Without a limit, one small envelope would carry a thousand."""
+    """A signal costs the pipeline a row. Without a limit, one small envelope could carry a thousand signals."""
     edge = await start_edge(rate=RateLimit(1.0, 10), clock=lambda: 0.0)
     await name_heartbeat(edge)
     many = [

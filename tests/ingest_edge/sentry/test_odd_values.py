@@ -1,4 +1,5 @@
-"""Mutated envelopes: each one is refused with a reason, or becomes records that every consumer can read."""
+"""Mutated envelopes: the edge refuses each one with a reason, or converts it to records that every consumer can
+read."""
 
 import json
 import random
@@ -128,7 +129,7 @@ def _mutate(value: Any, chance: float, dice: random.Random) -> Any:
 
 
 def _read(record: Record) -> int:
-    """Read a record as the edge validates other senders and as the consumers do; return the number of rows."""
+    """Validate a record like those of other senders, and read it as the consumers do; return the number of rows."""
     if record.topic == topics.TELEMETRY:
         _, body = decode_batch(record.body, LIMITS)
         assert body is record.body

@@ -124,5 +124,5 @@ def test_number_of_frames_and_exceptions_is_limited() -> None:
     deep = exception("RecursionError", "x", *[frame(f"f{n}", "a.py", n) for n in range(5000)])
     text = write_stack_trace({}, [deep] * 1000, "python")
     assert text.count("RecursionError") == 20
-    # The innermost frames stay.
+    # The innermost frames are kept.
     assert text.count("  File ") == 20 * 250 and "in f4999" in text and "in f100\n" not in text

@@ -18,7 +18,7 @@ USER, PASSWORD = "pharos", "p@ss/w:rd#1"
 
 @dataclass
 class Mailbox:
-    """What the server has accepted, and what it answers."""
+    """The accepted mails of the server, and its responses."""
 
     port: int = 0
     mails: list[EmailMessage] = field(default_factory=list)
@@ -32,13 +32,13 @@ class Mailbox:
     async def handle_RCPT(
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
-        """Answer a recipient."""
+        """Respond to a recipient."""
         if self.recipient_answer.startswith("250"):
             envelope.rcpt_tos.append(address)
         return self.recipient_answer
 
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:
-        """Keep a mail."""
+        """Store a mail."""
         if self.data_answer.startswith("250"):
             assert isinstance(envelope.content, bytes)
             mail = message_from_bytes(envelope.content, policy=default)
@@ -50,7 +50,7 @@ class Mailbox:
         return self.data_answer
 
     async def handle_QUIT(self, server: SMTP, session: Session, envelope: Envelope) -> str:
-        """Answer the end of a session, late if a test wants that."""
+        """Respond to the end of a session, late if a test requests this."""
         await asyncio.sleep(self.seconds_to_quit)
         return "221 Bye"
 
@@ -80,7 +80,7 @@ async def run_mail_server(
 
     def make_protocol() -> SMTP:
         with warnings.catch_warnings():
-            # It warns of AUTH without TLS, and of TLS without a check of the client's certificate.
+            # aiosmtpd warns about AUTH without TLS, and about TLS without a check of the client's certificate.
             warnings.simplefilter("ignore")
             return SMTP(
                 mailbox,

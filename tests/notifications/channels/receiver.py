@@ -1,4 +1,4 @@
-"""An HTTP server that stands for a receiver: it keeps the requests and gives the answers that a test sets."""
+"""An HTTP server that stands for a receiver: it stores the requests, and returns the responses that a test sets."""
 
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""For clients that need no TLS: the authorities of the system take 30 ms to load."""
+"""For clients that need no TLS, because loading the authorities of the system takes 30 ms."""
 
 
 @dataclass
@@ -29,14 +29,14 @@ class Receiver:
     answers: list[web.Response | Callable[[web.Request], Awaitable[web.StreamResponse]]] = field(
         default_factory=list
     )
-    """The next answers; 200 without any."""
+    """The next responses; 200 if there are none."""
 
     def url(self, path: str = "/hook", host: str = "127.0.0.1", scheme: str = "http") -> str:
         """Return the URL of a path."""
         return f"{scheme}://{host}:{self.port}{path}"
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Keep the request and give the next answer."""
+        """Store the request and return the next response."""
         headers = {name.lower(): value for name, value in request.headers.items()}
         self.received.append(Received(request.path_qs, headers, await request.read()))
         answer = self.answers.pop(0) if self.answers else web.Response(text="ok")

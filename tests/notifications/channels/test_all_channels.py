@@ -16,12 +16,12 @@ async def test_each_type_has_a_channel() -> None:
         assert set(channels) == set(CHANNEL_TYPES)
 
 
-async def test_types_that_the_operator_has_not_set_up_tell_what_to_set() -> None:
+async def test_unconfigured_types_name_the_missing_setting() -> None:
     async with open_channels(Settings()) as channels:
         for name, setting in {"email": "PHAROS_SMTP_URL", "apprise": "PHAROS_APPRISE"}.items():
             with pytest.raises(DeliveryFailed, match=setting) as caught:
                 await channels[name].send(make_message(), Destination(name, {}, {}))
-            # A start without the setting must not lose what waits.
+            # A start without the setting must not lose pending messages.
             assert not caught.value.is_permanent
 
 
@@ -39,7 +39,7 @@ async def test_private_addresses_are_the_operators_choice() -> None:
                 await channels["slack"].send(make_message(), destination)
         async with open_channels(Settings(notification_private_addresses=True)) as channels:
             await channels["slack"].send(make_message(), destination)
-        # One endpoint, by its address alone: neither another port nor a name of it.
+        # The setting allows one endpoint by its address, and neither another port nor a host name.
         port = URL(receiver.url()).port or 0
         async with open_channels(Settings(), {("127.0.0.1", port)}) as channels:
             await channels["slack"].send(make_message(), destination)

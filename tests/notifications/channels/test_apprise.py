@@ -1,4 +1,4 @@
-"""Apprise in a process of its own."""
+"""Apprise in a separate process."""
 
 import json
 
@@ -14,7 +14,7 @@ from tests.notifications.sample_messages import make_message
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loaded machine takes long to start the program."""
+    """Raise the time limit, because a loaded machine takes long to start the program."""
     monkeypatch.setattr("notifications.channels.apprise_channel._TOTAL_SECONDS", 120.0)
 
 
@@ -42,7 +42,7 @@ async def test_services_and_files_of_this_machine_are_refused(
     template.write_text(json.dumps({"text": "of this machine"}))
     for url, text in (
         ("syslog://", "Services on Pharos' own machine are not allowed."),
-        # Apprise would send what the file contains.
+        # Apprise would send the content of the file.
         (
             f"workflows://127.0.0.1:1/{'a' * 32}/{'b' * 43}/?template={template}",
             "Apprise does not understand the URL of the channel.",

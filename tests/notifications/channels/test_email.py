@@ -58,7 +58,7 @@ async def test_mail_arrives_over_each_kind_of_connection(certificates: Certifica
         (run_mail_server(), "smtp://", "", True, False),
         (run_mail_server(needs_auth=True), "smtp://", _LOGIN, True, False),
         (run_mail_server(starttls=server), "smtp://", "", False, True),
-        # STARTTLS is used where it is offered, although plaintext would be allowed.
+        # STARTTLS is used if it is offered, although plaintext would be allowed.
         (run_mail_server(starttls=server), "smtp://", "", True, True),
         (run_mail_server(starttls=server, needs_auth=True), "smtp://", _LOGIN, False, True),
         (run_mail_server(tls=server), "smtps://", "", False, True),
@@ -103,7 +103,7 @@ async def test_answers_decide_about_the_next_attempt() -> None:
             assert (error.is_permanent, str(error)) == (is_permanent, f"The mail server {text}")
 
 
-async def test_faults_of_the_installation_are_tried_again() -> None:
+async def test_faults_of_the_installation_are_retried() -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         closed = unused.getsockname()[1]
     async with run_mail_server(needs_auth=True) as mailbox:
@@ -118,7 +118,7 @@ async def test_faults_of_the_installation_are_tried_again() -> None:
             assert not error.is_permanent
 
 
-async def test_accepted_mail_is_sent_although_the_server_does_not_say_goodbye(
+async def test_accepted_mail_is_sent_even_if_quit_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("notifications.channels.email_channel._QUIT_SECONDS", 0.1)

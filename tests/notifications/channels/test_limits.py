@@ -66,7 +66,7 @@ def test_slack(name: str) -> None:
             if text["type"] == "mrkdwn":
                 # Only links to Pharos itself are marked up.
                 assert re.fullmatch(r"(<https://pharos\.example/[^<>|]+\|[^<>|]+>\s*)+…?", text["text"])
-    # The fallback is `mrkdwn`: nobody is addressed, and nothing is linked.
+    # The fallback is `mrkdwn`, without mentions and links.
     assert "<" not in payload["text"]
 
 
@@ -99,7 +99,7 @@ def test_teams(name: str) -> None:
     assert (payload["type"], card["type"], card["version"]) == ("message", "AdaptiveCard", "1.4")
     assert attachment["contentType"] == "application/vnd.microsoft.card.adaptive"
     blocks = [item for each in card["body"] for item in each.get("items", [each])]
-    # Only runs of rich text, which read no Markdown and no {{DATE()}}.
+    # Only runs of rich text, which interpret neither Markdown nor {{DATE()}}.
     assert {block["type"] for block in blocks} == {"RichTextBlock"}
     assert all(run["type"] == "TextRun" and run["text"] for block in blocks for run in block["inlines"])
     assert all(action["type"] == "Action.OpenUrl" for action in card.get("actions", []))
@@ -158,7 +158,7 @@ def test_pagerduty(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["one", "ten", "resolved", "largest"])
-def test_each_form_names_the_incident_and_what_is_not_listed(name: str) -> None:
+def test_each_form_names_the_incident_and_the_number_of_unlisted_ones(name: str) -> None:
     message = _MESSAGES[name]
     forms = _build_all(message)
     for form in forms.values():

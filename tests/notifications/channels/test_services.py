@@ -1,4 +1,4 @@
-"""Requests to the services, and what their answers mean."""
+"""Requests to the services, and the meaning of their responses."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -108,7 +108,7 @@ async def test_answers_are_classified_and_repeat_no_secret(name: str) -> None:
             assert secret not in str(error)
 
 
-async def test_discord_tells_how_long_to_wait_and_that_a_webhook_was_deleted() -> None:
+async def test_discord_rate_limit_and_deleted_webhook() -> None:
     limited = await _fail(
         "discord",
         web.json_response({"message": "You are being rate limited.", "retry_after": 0.65}, status=429),
@@ -127,7 +127,7 @@ async def test_telegram_names_bot_chat_and_topic() -> None:
     assert (body["chat_id"], body["message_thread_id"]) == ("-1001", 7)
 
 
-async def test_telegram_tells_how_long_to_wait_and_the_new_number_of_a_group() -> None:
+async def test_telegram_rate_limit_and_migrated_group() -> None:
     limited = await _fail(
         "telegram",
         web.json_response(

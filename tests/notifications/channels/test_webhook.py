@@ -37,7 +37,7 @@ async def test_receivers_verify_the_signature_and_read_the_message() -> None:
     assert bound_message(make_message()) == make_message()
 
 
-async def test_body_has_what_receivers_deduplicate_and_close_by() -> None:
+async def test_body_has_ids_for_deduplication_and_closing() -> None:
     async with run_receiver() as receiver:
         for message in (make_message(), make_resolved()):
             await _send(message, receiver, signing_secret=new_signing_secret())

@@ -1,4 +1,4 @@
-"""A certificate of its own authority for servers of tests, and the contexts that use it."""
+"""A certificate of a private authority for servers of tests, and the contexts that use it."""
 
 import ssl
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What follows from each kind of failure, with a clock that jumps to the next attempt."""
+"""The effects of each kind of failure, with a clock that jumps to the next attempt."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _HOUR = timedelta(hours=1)
 
 
 def _refuse(*failures: Exception) -> Answer:
-    """Raise these, one a request, and accept what follows."""
+    """Raise these errors, one for each request, and accept later requests."""
     left = list(failures)
 
     async def answer(message: Message) -> None:
@@ -63,7 +63,7 @@ async def test_a_receiver_that_is_down_for_an_hour(deliveries: Deliveries) -> No
     assert [attempt.outcome for attempt in attempts] == ["retry"] * 6 + ["sent"]
     assert [attempt.at for attempt in attempts] == times
     assert {attempt.error for attempt in attempts[:-1]} == {"Connection refused."}
-    # The others waited for it, and follow at once, in order.
+    # The other messages waited for this one, and follow immediately, in order.
     assert await deliveries.read_statuses() == dict.fromkeys(messages, "sent")
     assert deliveries.receivers.of("hook") == [messages[0]] * 7 + messages[1:]
     row = await deliveries.read(messages[0])
@@ -86,7 +86,7 @@ async def test_a_receiver_that_stays_down(deliveries: Deliveries) -> None:
     assert (await deliveries.read_attempts(message))[-1].outcome == "failed"
     found = await deliveries.read_channel(channel)
     assert found.enabled and found.failing_since == start and found.last_error == row.last_error
-    # Asked for by a person: three days from then on, and from the shortest pause.
+    # A person requests it again: three days from then on, beginning with the shortest pause.
     await deliveries.deliver(after=86_400)
     await deliveries.change(
         message, status="pending", attempts=0, requested_at=deliveries.now, next_attempt_at=deliveries.now
@@ -101,13 +101,13 @@ async def test_a_receiver_that_stays_down(deliveries: Deliveries) -> None:
     ]
 
 
-async def test_what_waits_is_sent_once_a_receiver_is_back(deliveries: Deliveries) -> None:
+async def test_waiting_messages_are_sent_once_a_receiver_is_back(deliveries: Deliveries) -> None:
     channel = await deliveries.add_channel("hook")
     deliveries.receivers.answers["hook"] = _refuse(*[_DOWN] * 10)
     messages = [await deliveries.write(channel) for _ in range(2)]
     for _ in range(5):
         await deliveries.deliver(after=1200)
-    # A new one gets through: the others need not wait for up to an hour.
+    # A new message is accepted, so the others need not wait for up to an hour.
     messages.append(await deliveries.write(channel))
     await deliveries.deliver(after=1)
     assert await deliveries.read_statuses() == dict.fromkeys(messages, "sent")
@@ -126,7 +126,7 @@ async def test_too_many_requests(deliveries: Deliveries) -> None:
 
 
 async def test_a_pause_ends_with_the_first_message_that_is_accepted(deliveries: Deliveries) -> None:
-    """Also for messages that were never tried."""
+    """This includes messages without an attempt."""
     channel = await deliveries.add_channel("hook")
     deliveries.receivers.answers["hook"] = _refuse(DeliveryFailed("Busy.", retry_after=3600))
     paused = [await deliveries.write(channel) for _ in range(2)]
@@ -142,7 +142,7 @@ async def test_a_clock_that_was_a_day_ahead(deliveries: Deliveries) -> None:
     late = await deliveries.write(
         channel, created_at=deliveries.now + day, next_attempt_at=deliveries.now + day
     )
-    # As long as a receiver can ask for.
+    # The longest pause that a receiver can request.
     paused = await deliveries.write(channel, next_attempt_at=deliveries.now + timedelta(minutes=66))
     await deliveries.deliver()
     assert await deliveries.read_statuses() == {late: "sent", paused: "pending"}
@@ -203,7 +203,7 @@ async def test_a_receiver_that_never_answers(deliveries: Deliveries, monkeypatch
     assert (await deliveries.read(message)).last_error == "The receiver did not answer within 0 s."
 
 
-async def test_a_receiver_that_is_gone(deliveries: Deliveries) -> None:
+async def test_receiver_that_no_longer_exists(deliveries: Deliveries) -> None:
     channel, other = await deliveries.add_channel("hook"), await deliveries.add_channel("other")
     deliveries.receivers.answers["hook"] = _refuse(DeliveryFailed("The receiver answered 410.", is_gone=True))
     first, second, third = [await deliveries.write(channel, group=1 + number // 2) for number in range(3)]
@@ -229,7 +229,7 @@ async def test_a_receiver_that_is_gone(deliveries: Deliveries) -> None:
     )
 
 
-async def test_a_channel_that_was_corrected_while_its_receiver_was_gone(deliveries: Deliveries) -> None:
+async def test_channel_corrected_while_its_receiver_did_not_exist(deliveries: Deliveries) -> None:
     channel = await deliveries.add_channel("hook")
 
     async def answer(message: Message) -> None:
@@ -264,7 +264,7 @@ async def test_secrets_that_cannot_be_opened(deliveries: Deliveries) -> None:
     assert deliveries.receivers.destinations["hook"].secrets == {"authorization": "Bearer abc"}
 
 
-async def test_what_this_version_cannot_send(deliveries: Deliveries) -> None:
+async def test_message_that_this_version_cannot_send(deliveries: Deliveries) -> None:
     channel = await deliveries.add_channel("hook")
     async with deliveries.sessions() as session, session.begin():
         await session.execute(update(NotificationChannel).values(type="pigeon"))

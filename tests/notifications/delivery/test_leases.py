@@ -38,7 +38,7 @@ async def test_no_message_is_sent_twice_and_no_receiver_gets_two_at_once(deliver
 
 @pytest.mark.both_databases
 async def test_two_notifications_of_a_receiver_are_not_leased_at_once(deliveries: Deliveries) -> None:
-    """Two workers have found one each, and lease them in transactions that overlap."""
+    """Two workers have found one notification each, and lease them in overlapping transactions."""
     channel = await deliveries.add_channel("hook")
     for _ in range(2):
         await deliveries.write(channel)
@@ -51,7 +51,7 @@ async def test_two_notifications_of_a_receiver_are_not_leased_at_once(deliveries
     async with deliveries.sessions() as session, session.begin():
         assert await take_lease(session, first, deliveries.now, 60) is not None
         leasing = asyncio.create_task(lease_second())
-        # It waits for this transaction; a longer wait would prove nothing more.
+        # The other worker waits for this transaction. A longer wait would prove nothing more.
         await asyncio.wait({leasing}, timeout=0.1)
         assert not leasing.done()
     assert await leasing is None

@@ -1,4 +1,4 @@
-"""The order of messages, and how many are sent at once."""
+"""The order of messages, and the number of concurrent sends."""
 
 import asyncio
 from datetime import timedelta
@@ -52,7 +52,7 @@ async def test_a_message_that_is_sent_again_holds_nothing_back(deliveries: Deliv
 
 
 async def test_a_message_that_is_refused_while_others_are_accepted(deliveries: Deliveries) -> None:
-    """It does not block the later messages of its group for days."""
+    """The message does not block later messages of its group for days."""
     channel, other = await deliveries.add_channel("hook"), await deliveries.add_channel("other")
     refused = {await deliveries.write(channel, group=1), await deliveries.write(channel, group=2)}
     waiting = await deliveries.write(channel, group=1)
@@ -63,11 +63,11 @@ async def test_a_message_that_is_refused_while_others_are_accepted(deliveries: D
 
     deliveries.receivers.answers["hook"] = answer
     for _ in range(9):
-        # As long as the receiver accepts nothing, it may be down.
+        # While the receiver accepts nothing, it may be down.
         await deliveries.write(other)
         await deliveries.deliver(after=4000)
         assert (await deliveries.read(waiting)).status == "pending"
-    # Another worker has delivered one, and long before the next attempt, as attempts are an hour apart by now.
+    # Another worker has delivered a message, long before the next attempt, because attempts are an hour apart by now.
     await deliveries.write(channel, status="sent", sent_at=deliveries.now + timedelta(minutes=5))
     await deliveries.deliver(after=4000)
     first, second = sorted(refused)
@@ -109,7 +109,7 @@ async def test_slow_receivers_delay_themselves_only(deliveries: Deliveries) -> N
     assert set((await deliveries.read_statuses()).values()) == {"sent"}
 
 
-async def test_within_an_account_failing_channels_come_last(deliveries: Deliveries) -> None:
+async def test_failing_channels_of_an_account_are_sent_last(deliveries: Deliveries) -> None:
     dead = [await deliveries.add_channel(f"dead{number}") for number in range(ACCOUNT_SENDS)]
     for channel in dead:
         deliveries.receivers.answers[channel.name] = _fail

@@ -30,7 +30,7 @@ async def _names(sessions: Sessions, column: Any) -> list[Any]:
 
 
 @pytest.mark.both_databases
-async def test_what_is_older_than_90_days_is_deleted(
+async def test_rows_older_than_90_days_are_deleted(
     deliveries: Deliveries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prune, "_BATCH", 2)
@@ -39,7 +39,7 @@ async def test_what_is_older_than_90_days_is_deleted(
     old = [await deliveries.write(channel, created_at=_OLD) for _ in range(5)]
     recent = [await deliveries.write(channel, created_at=_RECENT) for _ in range(2)]
     await deliveries.deliver()
-    # Asked for again by a person.
+    # A person has requested it again.
     await deliveries.change(old[0], status="pending")
 
     def incident(
@@ -89,7 +89,7 @@ async def test_what_is_older_than_90_days_is_deleted(
         ]
         session.add_all(groups)
         await session.flush()
-        # The end of one was never sent: its recipient was turned off.
+        # The end of one incident was never sent, because its recipient was turned off.
         session.add_all(
             NotificationMember(group_id=group.id, incident_id=member.id)
             for group, member in ((groups[1], ended), (groups[2], open_one), (groups[6], open_one))

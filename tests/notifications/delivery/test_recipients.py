@@ -1,4 +1,4 @@
-"""Who still gets a notification when it is sent."""
+"""The recipients that still get a notification when it is sent."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ async def _add_person(deliveries: Deliveries, name: str, role: str, project_role
     return person.id
 
 
-async def test_people_get_what_they_may_see(deliveries: Deliveries) -> None:
+async def test_people_get_only_notifications_that_they_may_see(deliveries: Deliveries) -> None:
     project = {"project_id": deliveries.acme.project.id}
     removed = {"project_id": 99}
     platform: dict[str, Any] = {"project_id": None}
@@ -97,5 +97,5 @@ async def test_a_message_that_is_canceled_while_it_is_sent(deliveries: Deliverie
     row = await deliveries.read(first)
     assert (row.status, row.last_error, row.leased_until) == ("canceled", "The channel was removed.", None)
     assert await deliveries.read_attempts(first) == []
-    # The next one does not wait for the end of that lease.
+    # The next message does not wait for the end of that lease.
     assert (await deliveries.read(second)).status == "sent"

@@ -1,4 +1,4 @@
-"""When a message is tried again."""
+"""The times at which a message is sent again."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -20,7 +20,7 @@ _HOUR = 3600.0
         (5, None, 1800.0),
         (6, None, _HOUR),
         (70, None, _HOUR),
-        # The receiver asks for a longer pause, a shorter one, a senseless one.
+        # The receiver requests a longer pause, a shorter one, an impossible one.
         (1, 60.0, 60.0),
         (3, 60.0, 120.0),
         (1, 86_400.0, _HOUR),

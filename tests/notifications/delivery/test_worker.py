@@ -21,13 +21,13 @@ async def _is_sent(deliveries: Deliveries, message: str) -> bool:
     return (await deliveries.read(message)).status == "sent"
 
 
-async def test_it_sends_when_woken_and_follows_up_at_once(
+async def test_worker_sends_when_woken_and_continues_immediately(
     deliveries: Deliveries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deliveries_worker, "_POLL_SECONDS", 600.0)
     channel = await deliveries.add_channel("hook")
     async with running_deliveries(deliveries.open_worker(), is_alone=True) as worker:
-        # Its first poll.
+        # The first poll of the worker.
         await asyncio.sleep(0.05)
         messages = [await deliveries.write(channel, group=1) for _ in range(3)]
         worker.wake()
@@ -87,7 +87,7 @@ async def test_an_outcome_is_stored_once_the_database_is_back(
     first, second = [await deliveries.write(await deliveries.add_channel(name)) for name in "ab"]
     assert await deliveries.deliver() == 2
     assert await deliveries.read_statuses() == {first: "sent", second: "sent"}
-    # It stays away: the lease keeps the message from being sent again at once.
+    # The database stays unavailable. The lease keeps the message from being sent again immediately.
     failures = 3
     third = await deliveries.write(await deliveries.add_channel("c"))
     assert await deliveries.deliver() == 1

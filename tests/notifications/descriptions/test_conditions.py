@@ -1,4 +1,4 @@
-"""Descriptions of what the alert scan finds: queues, exceptions, services, metrics, sites, and Pharos itself."""
+"""Descriptions of conditions of the alert scan: queues, exceptions, services, metrics, sites, and Pharos itself."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Descriptions of heartbeats, deployments, processes and previews, and of facts that lack something."""
+"""Descriptions of heartbeats, deployments, processes and previews, and of incomplete facts."""
 
 import itertools
 from typing import Any, get_args
@@ -246,7 +246,7 @@ def test_a_test_names_its_channel() -> None:
 
 
 def test_a_resolution_has_the_figures_and_labels_of_its_incident() -> None:
-    """A receiver matches the end by them, and the facts of the end are of another deployment or value."""
+    """A receiver matches the end by these, because the facts of the end have another deployment or value."""
     for kind, facts, end in (
         ("heartbeat.down", {**HEARTBEAT, "cause": "missed"}, {**HEARTBEAT, "failures_in_row": 0}),
         ("deployment.failed", DEPLOYMENT, {"number": 8, "revision": "fedcba", "duration_seconds": 9}),

@@ -49,7 +49,7 @@ def test_the_net_change(
     assert [incident.change for incident in changed] == changes
 
 
-def test_facts_and_severity_follow_the_last_event_and_the_end_keeps_what_it_does_not_know() -> None:
+def test_facts_and_severity_are_from_the_last_event_and_kept_at_the_end() -> None:
     first = _event(_DOWN, "firing", heartbeat="nightly", deployment_before={"number": 3})
     incident = Incident(first, first, "seen", 5)
     again = _event(_DOWN, "firing", 1, heartbeat="nightly", failures_in_row=2, severity="info")

@@ -1,4 +1,4 @@
-"""Incidents of exceptions that nobody resolves end after 30 days."""
+"""Incidents of exceptions end after 30 days if no person resolves them."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -14,7 +14,9 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 @pytest.mark.both_databases
-async def test_incidents_end_that_nobody_can_end(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_incidents_that_no_person_can_end_end_by_themselves(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(end_forgotten, "_BATCH", 2)
     notified = await make_notified(sessions, NOW)
     channel = await notified.add_channel("hook")
@@ -22,7 +24,7 @@ async def test_incidents_end_that_nobody_can_end(sessions: Sessions, monkeypatch
     for number in range(5):
         await notified.emit("exception.new", f"g{number}", "firing", {"exception": "ValueError"})
     await notified.emit("exception.regressed", "back", "firing", {"exception": "ValueError"})
-    # Others end by themselves.
+    # Other incidents end by their own condition.
     await notified.emit("exception.spike", "spike g0", "firing")
     await notified.advance(60)
 
@@ -37,7 +39,7 @@ async def test_incidents_end_that_nobody_can_end(sessions: Sessions, monkeypatch
     async with sessions() as session:
         still_open = select(AlertIncident.subject).where(AlertIncident.open_key.is_not(None))
         assert set(await session.scalars(still_open)) == {"g4", "spike g0"}
-    # Once: what has ended is left alone.
+    # Ended incidents are not changed again.
     assert await end_forgotten.end_forgotten(sessions, notified.now) == 0
     await notified.advance(600)
     (row, message) = (await notified.messages())[-1]

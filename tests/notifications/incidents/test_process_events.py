@@ -54,11 +54,11 @@ async def _write_events(notified: Notified, events: Sequence[tuple[str, str, str
             await session.flush()
 
 
-async def test_the_owners_hear_by_e_mail_until_there_is_a_rule(notified: Notified) -> None:
+async def test_owners_get_e_mail_until_there_is_a_rule(notified: Notified) -> None:
     async with notified.sessions() as session, session.begin():
         account = await session.get_one(Account, notified.acme.account.id)
         owner = await create_person(session, account, "Ada", "ada@example.com", "owner", NOW)
-        # A relay would refuse messages to the owner of a first account for good.
+        # A relay would permanently refuse messages to the owner of a first account.
         await create_person(session, account, "Owner", "owner@localhost", "owner", NOW)
     await notified.emit("heartbeat.down", "1", "firing")
     await notified.advance(60)
@@ -99,7 +99,7 @@ async def test_an_incident_escalates_is_sent_again_and_asks_for_a_new_acknowledg
     assert len({each.group_id for each in messages}) == 1
     [incident] = await _incidents(notified)
     assert (incident.acknowledged_at, incident.open_key, incident.state) == (None, None, "resolved")
-    # A new incident of the subject is another one, and opens the group again.
+    # A new failure of the subject is another incident, and opens the group again.
     await notified.emit("heartbeat.down", "1", "firing")
     await notified.advance(600)
     again = (await notified.messages())[-1][1]
@@ -129,7 +129,7 @@ async def test_an_event_that_cannot_be_processed_is_dropped_alone(
     assert "alert event 2 is dropped" in caplog.text
 
 
-async def test_the_owners_hear_again_once_the_only_channel_is_turned_off(notified: Notified) -> None:
+async def test_owners_get_e_mail_again_once_the_only_channel_is_turned_off(notified: Notified) -> None:
     async with notified.sessions() as session, session.begin():
         account = await session.get_one(Account, notified.acme.account.id)
         await create_person(session, account, "Ada", "ada@example.com", "owner", NOW)
@@ -144,7 +144,7 @@ async def test_the_owners_hear_again_once_the_only_channel_is_turned_off(notifie
     assert [row.recipient for row, _ in await notified.messages()] == ["ops", "ada@example.com"]
 
 
-async def test_a_channel_that_was_off_for_a_while_hears_the_end_of_what_it_has_heard_of(
+async def test_reenabled_channel_gets_the_end_of_incidents_that_it_was_sent(
     notified: Notified,
 ) -> None:
     channel = await notified.add_channel("ops")
@@ -193,7 +193,7 @@ async def test_an_end_and_a_new_failure_of_one_subject_are_one_batch(
 
 
 async def test_facts_of_a_source_do_not_collide_with_the_deployment_before(notified: Notified) -> None:
-    """Sources name a deployment of their own: the one that crashes, the one whose status was refused."""
+    """Sources have a separate deployment in their facts: the one that crashes, or the one whose status was refused."""
     channel = await notified.add_channel("ops")
     await notified.add_rule("all", [f"channel {channel}"])
     facts = {"process": "web", "deployment": 7, "restarts": 3}
@@ -245,7 +245,7 @@ async def test_a_flood_of_one_account_does_not_delay_another(
     assert "late" in {incident.subject for incident in await _incidents(notified)}
 
 
-async def test_what_facts_may_hold(notified: Notified) -> None:
+async def test_contents_of_facts(notified: Notified) -> None:
     await notified.emit(
         "metric.value", "threshold 1", "firing", {"value": float("inf"), "metric": "m" * 5000}
     )

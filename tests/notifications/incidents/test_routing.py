@@ -1,4 +1,4 @@
-"""Who hears of an incident, as a table of rules."""
+"""The recipients of an incident, as a table of rules."""
 
 import dataclasses
 from typing import Any
@@ -42,7 +42,7 @@ def test_a_rule_matches(rule: dict[str, Any], routed: dict[str, Any], hears: boo
     assert (_SLACK in found) is hears
 
 
-def test_a_recipient_of_several_rules_hears_once_and_is_reminded_if_one_reminds() -> None:
+def test_recipient_of_several_rules_gets_one_message_and_any_reminders() -> None:
     rules = [
         dataclasses.replace(_ALL, reminders=False),
         dataclasses.replace(_ALL, recipients=[_SLACK, _OPS], reminders=True),
@@ -62,11 +62,11 @@ def test_a_recipient_of_several_rules_hears_once_and_is_reminded_if_one_reminds(
         pytest.param([{"project_id": 11}], 10, True, id="a rule of another project"),
         pytest.param([{"project_id": 11}], None, True, id="a rule of a project, and the platform"),
         pytest.param([{}], 10, False, id="a rule of the account"),
-        pytest.param([{"enabled": False}], 10, False, id="one that was turned off"),
+        pytest.param([{"enabled": False}], 10, False, id="a disabled rule"),
         pytest.param(
-            [{"enabled": False, "recipients": []}], 10, False, id="one without recipients, turned off"
+            [{"enabled": False, "recipients": []}], 10, False, id="a disabled rule without recipients"
         ),
-        pytest.param([{"recipients": []}], 10, True, id="one whose recipients were removed"),
+        pytest.param([{"recipients": []}], 10, True, id="a rule whose recipients were removed"),
     ],
 )
 def test_the_default_rule_is_for_projects_without_a_rule(

@@ -64,7 +64,7 @@ Pharos, message msg_01KAZ7QF of grp_01KAZ7QG
 """
 
 
-def test_text_says_what_where_since_when_and_what_to_do() -> None:
+def test_text_has_subject_place_time_and_advice() -> None:
     message = _MESSAGES["one"]
     assert message.url is not None
     assert render_text(message) == _ONE.replace("LINK", message.url)
@@ -150,7 +150,7 @@ def _list_links(message: Message) -> list[str]:
     return [link.text for link in view_message(message).links]
 
 
-def test_links_are_those_that_make_sense() -> None:
+def test_message_has_only_applicable_links() -> None:
     assert _list_links(make_message()) == ["Open", "Acknowledge", "Silence"]
     assert _list_links(make_resolved()) == ["Open"]
     assert _list_links(make_message(make_incident(state="info"))) == ["Open", "Silence"]
@@ -191,7 +191,7 @@ def test_labels_are_shown_unless_the_title_names_them() -> None:
     ]
 
 
-def test_place_stands_in_the_subject_once() -> None:
+def test_subject_contains_the_place_once() -> None:
     assert view_message(make_message(title="x")).subject == "x (shop/production)"
     assert view_message(make_message(title="x in shop/production")).subject == "x in shop/production"
     assert view_message(make_message(title="x", project=None, environment=None)).subject == "x"

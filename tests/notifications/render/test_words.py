@@ -18,7 +18,7 @@ def test_text_of_people_becomes_one_harmless_line() -> None:
         "a\r\nBcc: b": "a Bcc: b",
         "  a \t b\u2028c ": "a b c",
         "x\x00\x07\x1b[31my": "x[31my",
-        # Characters that turn the direction around, and invisible ones.
+        # Characters that change the direction of text, and invisible ones.
         "a\u202eb\u2066c\u200bd\ufeffe": "abcde",
         # Joiners are parts of letters and emoji.
         "\U0001f469\u200d\U0001f4bb": "\U0001f469\u200d\U0001f4bb",

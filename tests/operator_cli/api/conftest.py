@@ -22,7 +22,7 @@ def api(server: FakeApi) -> Iterator[Api]:
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The times that the client would have waited."""
+    """Return the list of the waits of the client, in seconds, which take no time in tests."""
     recorded: list[float] = []
     monkeypatch.setattr("time.sleep", recorded.append)
     return recorded

@@ -1,4 +1,4 @@
-"""Requests of the API client to a server that answers, refuses, breaks connections, or is not Pharos."""
+"""Requests of the API client to a server that responds, refuses, breaks connections, or is not Pharos."""
 
 import contextlib
 import re
@@ -49,7 +49,7 @@ def test_requests_share_one_connection(server: FakeApi, api: Api) -> None:
     assert server.connections == 1
 
 
-def test_each_post_has_a_key_of_its_own_and_the_repetition_has_the_same(server: FakeApi, api: Api) -> None:
+def test_each_post_has_a_new_key_and_its_repetition_the_same_key(server: FakeApi, api: Api) -> None:
     server.answers.extend([Answer(202), NO_ANSWER, Answer(202)])
     api.post("projects", body={"name": "Größe"})
     api.post("projects")
@@ -95,7 +95,7 @@ def test_a_read_waits_as_long_as_a_busy_installation_asks(
     assert waits == [2.0, 2.0]
 
 
-def test_nobody_waits_for_minutes_or_forever(server: FakeApi, api: Api, waits: list[float]) -> None:
+def test_waits_are_limited(server: FakeApi, api: Api, waits: list[float]) -> None:
     server.answers.extend([problem(503, "unavailable", "Away.")] * 4)
     with pytest.raises(InstallationUnreachable, match="Away"):
         api.get("account")
@@ -108,11 +108,11 @@ def test_nobody_waits_for_minutes_or_forever(server: FakeApi, api: Api, waits: l
     assert waits == [1.0, 1.0, 1.0]
 
 
-def test_a_refusal_has_the_fields_and_the_next_step_on_lines_of_their_own(server: FakeApi, api: Api) -> None:
+def test_refusal_has_fields_and_next_step_on_separate_lines(server: FakeApi, api: Api) -> None:
     errors = [
         {"field": "name", "message": "is required"},
         {"field": "document", "message": "is bad", "line": 4},
-        # As the API describes faults of documents.
+        # The form in which the API reports faults of documents.
         {"field": "document.stages", "message": "line 7: is bad", "line": 7},
     ]
     server.answers.append(problem(422, "validation-failed", "Nothing was changed.", errors=errors))
@@ -142,7 +142,7 @@ def test_a_refusal_has_the_fields_and_the_next_step_on_lines_of_their_own(server
     ("status", "detail"),
     [(404, "There is nothing at this address."), (405, "This address does not take the method.")],
 )
-def test_an_operation_that_the_installation_lacks_is_no_missing_name(
+def test_missing_operation_is_not_reported_as_a_missing_name(
     server: FakeApi, api: Api, status: int, detail: str
 ) -> None:
     server.answers.append(problem(status, "not-found", detail))
@@ -201,7 +201,9 @@ def test_a_redirect_is_reported_and_gets_no_token(server: FakeApi, api: Api) -> 
         (Answer(413, b"<html>", {"Content-Type": "text/html"}), "a proxy in front of it may have refused"),
     ],
 )
-def test_what_is_not_pharos_is_reported(server: FakeApi, api: Api, answer: Answer, error: str) -> None:
+def test_other_servers_than_pharos_are_reported(
+    server: FakeApi, api: Api, answer: Answer, error: str
+) -> None:
     server.answers.append(answer)
     with pytest.raises(CommandFailed, match=error):
         api.get("account")
@@ -264,7 +266,7 @@ def test_a_server_that_does_not_speak_http_is_reported() -> None:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for localhost that only SSL_CERT_FILE makes trusted, with its key."""
+    """Return a certificate for localhost, which is trusted only with SSL_CERT_FILE, and its key."""
     folder = tmp_path_factory.mktemp("tls")
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
@@ -330,7 +332,7 @@ def test_only_https_imports_tls() -> None:
 def test_tls_works_after_http_client_was_imported_without_it(
     server: FakeApi, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in a process that talks to two installations."""
+    """This happens in a process that connects to two installations."""
     url = _serve_tls(server, certificate)
     server.answers.append(Answer(content={"data": 1}))
     script = _IMPORTS + (f"print(Api(Target({url!r}, 't', '', '')).get('account'))\n")
@@ -411,7 +413,7 @@ def test_https_goes_through_a_proxy_that_does_not_see_the_token(
             thread.join()
     assert heads[0].startswith(f"CONNECT localhost:{server.server_address[1]} HTTP/1".encode())
     assert TOKEN.encode() not in b"".join(heads)
-    # The proxy is gone, and not asked.
+    # The proxy has ended, and is not used.
     monkeypatch.setenv("no_proxy", "localhost")
     server.answers.append(Answer(content={"data": 2}))
     with Api(_target(url)) as api:

@@ -52,7 +52,7 @@ def test_a_broken_or_ended_stream_is_continued_after_the_last_event(
     assert [request.headers.get("last-event-id") for request in server.requests] == [None, "2"]
 
 
-def test_a_stream_of_which_nothing_comes_may_be_held_back(
+def test_stream_without_data_is_reported_as_buffered(
     server: FakeApi, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("operator_cli.api.client._STREAM_SILENCE_SECONDS", 0.1)
@@ -62,7 +62,7 @@ def test_a_stream_of_which_nothing_comes_may_be_held_back(
         next(api.stream("deployments", 1, "log"))
 
 
-def test_an_event_that_was_cut_off_comes_again(server: FakeApi, api: Api, waits: list[float]) -> None:
+def test_truncated_event_is_received_again(server: FakeApi, api: Api, waits: list[float]) -> None:
     server.answers.extend(
         [
             Answer(content=_line(1) + _line(2)[:-10], headers=_HEADERS, breaks=True),

@@ -1,4 +1,4 @@
-"""What arguments may name, and what is said if they name nothing or several things."""
+"""Names in arguments, and the messages for names that match nothing or several objects."""
 
 from typing import Any
 
@@ -62,7 +62,7 @@ def test_an_environment_is_found_by_any_of_its_names(api: Api, name: str, path: 
         ("shap/production", "There is no project 'shap'. Did you mean 'shop'?"),
     ],
 )  # fmt: skip
-def test_other_names_get_an_answer_with_names(api: Api, name: str | None, message: str) -> None:
+def test_error_for_an_unknown_name_lists_names(api: Api, name: str | None, message: str) -> None:
     with pytest.raises(CommandFailed) as failed:
         resolve_environment(api, name)
     assert str(failed.value) == message
@@ -89,7 +89,7 @@ def test_the_only_one_needs_no_name(server: FakeApi, api: Api) -> None:
     assert len(server.requests) == 1
 
 
-def test_where_nothing_exists_yet_that_is_said(server: FakeApi, api: Api) -> None:
+def test_missing_first_object_is_reported(server: FakeApi, api: Api) -> None:
     server.answers.append(page([_project("shop")]))
     with pytest.raises(NoSuchName, match="There is no environment yet"):
         resolve_environment(api, None)
@@ -104,7 +104,7 @@ def test_rows_of_other_lists_are_found_by_number_or_name(server: FakeApi, api: A
     for name, number in (("7", 7), ("backup", 7), ("8", 8)):
         found = resolve_row(api, "monitors", "heartbeats", name=name, noun="heartbeat")
         assert found["id"] == number
-    # An empty name is not that of a row without a slug.
+    # An empty name does not match a row without a slug.
     with pytest.raises(NoSuchName):
         resolve_row(api, "monitors", "heartbeats", name="", noun="heartbeat")
     with pytest.raises(NoSuchName, match="There is no heartbeat 'bakcup'. Did you mean 'backup'"):

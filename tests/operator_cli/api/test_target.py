@@ -1,4 +1,4 @@
-"""Which installation and credential a command uses."""
+"""The installation and the credential that a command uses."""
 
 import argparse
 import json
@@ -15,7 +15,7 @@ _VARIABLES = {"PHAROS_URL": "https://variables.example", "PHAROS_TOKEN": "from-v
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home folder and a current folder of its own."""
+    """Return a new home folder and a new current folder."""
     home, folder = tmp_path / "home", tmp_path / "folder"
     for made in (home, folder):
         made.mkdir()
@@ -45,7 +45,7 @@ def _token(
 
 
 def test_the_order_of_the_choices() -> None:
-    """Each step takes away what decided before."""
+    """Each step removes the choice that had precedence before."""
     _log_in("prod", "named", "current", current="current")
     _start_up(Path(".pharos"))
     _start_up(Path("other"))
@@ -66,8 +66,8 @@ def test_a_newcomer_needs_no_login() -> None:
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604])
-def test_credentials_that_others_may_have_put_there_are_used_only_by_name(mode: int) -> None:
-    """A repository may contain a data folder, but Git gives its files to no single user."""
+def test_credentials_of_other_users_are_used_only_if_named(mode: int) -> None:
+    """A repository may contain a data folder, but Git does not store private file modes."""
     _start_up(Path(".pharos"), mode)
     with pytest.raises(NotLoggedIn, match="used only with --data .pharos"):
         _token()
@@ -94,7 +94,7 @@ def test_half_a_pair_of_variables_is_an_error(variables: dict[str, str], message
     assert _token(profile="current", variables=variables) == "from-current"
 
 
-def test_an_address_beside_an_ingest_key_is_that_of_the_client() -> None:
+def test_address_next_to_an_ingest_key_belongs_to_the_client_library() -> None:
     """Applications that Pharos deploys have both variables, and so have those that use a client library."""
     client = {"PHAROS_URL": "https://x.example", "PHAROS_INGEST_KEY": "phr_ing_x"}
     _log_in("current", "named", current="current")
@@ -142,7 +142,7 @@ def test_an_unknown_profile_gets_a_suggestion() -> None:
         _token(profile="prodution")
 
 
-def test_without_anything_the_ways_to_begin_are_named() -> None:
+def test_error_without_any_credential_names_the_ways_to_begin() -> None:
     with pytest.raises(NotLoggedIn, match="`pharos login URL`.*`pharos up`.*--data"):
         _token()
     _log_in("prod")
@@ -162,7 +162,7 @@ def test_a_damaged_file_is_named(content: str) -> None:
         read_profiles()
 
 
-def test_the_file_is_private_and_where_the_user_configured_it(
+def test_file_is_private_and_in_the_configured_folder(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _log_in("prod")

@@ -112,7 +112,7 @@ def test_nouns_have_singular_and_plural() -> None:
     }
     assert {word: find_command(word) for word in spellings} == spellings
     assert find_command("projectss") is None
-    # A command of its own comes first.
+    # A separate command with this name takes precedence.
     assert find_command("heartbeats") == "heartbeats"
 
 

@@ -22,7 +22,7 @@ _PROJECTS = [
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home and a current folder in which nothing is known yet."""
+    """Return a home folder and a current folder without credentials or caches."""
     for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "PHAROS_URL", "PHAROS_TOKEN", "PHAROS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -100,7 +100,9 @@ def test_names_of_one_credential_are_not_shown_to_another(server: FakeApi, folde
     assert read_names("project", profile=None, data=None) == []
 
 
-def test_an_installation_that_is_away_has_no_names(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unavailable_installation_completes_no_names(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert _complete(capsys, "lock", "") == []
     (folder / ".pharos").mkdir()
     (folder / ".pharos" / "credentials.json").write_text(

@@ -1,4 +1,4 @@
-"""`pharos init` over small folders of every kind of application."""
+"""`pharos init` in small folders of every kind of application."""
 
 import json
 import os
@@ -340,7 +340,7 @@ def test_the_file_is_written_with_the_next_commands(
 
 
 @pytest.mark.parametrize(("typed", "status"), [("yes\n", 0), ("\n", 1)])
-def test_a_terminal_is_asked(
+def test_a_person_at_a_terminal_is_asked(
     typed: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leader, follower = os.openpty()
@@ -361,7 +361,7 @@ def test_a_terminal_is_asked(
         ({"Procfile": "web: " + "x" * 5000}, "no valid workflow"),
     ],
 )
-def test_nothing_is_written_where_nothing_is_known(
+def test_nothing_is_written_for_an_unknown_application(
     files: dict[str, str], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(CommandFailed, match=message):

@@ -1,4 +1,4 @@
-"""Commands above all accounts, over the operator socket of `pharos up` and straight on the engines."""
+"""Commands for all accounts, over the operator socket of `pharos up` and directly on the engines."""
 
 import json
 from pathlib import Path
@@ -44,7 +44,7 @@ def test_accounts_and_a_first_token_on_a_running_platform(on_socket: PlatformPro
 async def test_accounts_and_a_first_token_on_engines(
     on_engines: RunCommand, own_database_url: str, own_redis_url: str
 ) -> None:
-    """The limit reaches the edges at once: it is stored in Redis with each key."""
+    """The limit takes effect at the edges immediately, because it is stored in Redis with each key."""
     key = await create_published_key(own_database_url, own_redis_url)
     run_text(on_engines, "account", "set-limit", "acme", "--rate", "77", "--burst", "88")
     directory = await open_redis_key_directory(own_redis_url, follow=False)

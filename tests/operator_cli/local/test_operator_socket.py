@@ -13,7 +13,7 @@ _QUERY = "SELECT 'größ'"
 
 
 def _ask(folder: Path, response: bytes) -> tuple[bytes, str]:
-    """Return the received request, and what the client returns for this response."""
+    """Return the received request, and the result of the client for this response."""
     received = bytearray()
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(folder / "operator.sock"))

@@ -119,7 +119,7 @@ def test_a_token_that_may_not_read_the_account_is_stored(
         ((), TOKEN, 2, "the following arguments are required: URL"),
     ],
 )
-def test_what_cannot_be_logged_in_to_is_reported(
+def test_failed_login_is_reported(
     command: RunCommand, tmp_path: Path, arguments: tuple[str, ...], stdin: str, status: int, message: str
 ) -> None:
     done = command("login", *arguments, stdin=stdin)
@@ -198,7 +198,7 @@ def test_the_token_of_an_invitation_is_shown_if_it_cannot_be_stored(
 
 
 @pytest.mark.parametrize("answer", [NO_ANSWER, Answer(504, b"", {"Content-Type": "text/html"})])
-def test_whoever_may_have_joined_already_is_told(
+def test_failed_acceptance_says_that_the_person_may_have_joined(
     server: FakeApi, command: RunCommand, answer: Answer
 ) -> None:
     """A repetition would be refused, as the invitation is used up."""

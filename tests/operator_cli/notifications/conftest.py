@@ -1,4 +1,4 @@
-"""Commands in this process, on a server that answers as a test wants."""
+"""Commands in this process, on a server whose responses a test sets."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from tests.support.fake_api import TOKEN, FakeApi, running_fake_api
 
 
 class Done(NamedTuple):
-    """The end of a command."""
+    """The result of a command."""
 
     status: int
     out: str
@@ -38,7 +38,7 @@ def run(
     monkeypatch.setenv("PHAROS_URL", server.url.removesuffix("/api"))
     monkeypatch.setenv("PHAROS_TOKEN", TOKEN)
     monkeypatch.setenv("COLUMNS", "80")
-    # Completion keeps names in a file.
+    # Completion caches names in a file.
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     opened: list[Api] = []
@@ -49,7 +49,7 @@ def run(
         initialize(self, *arguments, **options)
         opened.append(self)
 
-    # The end of a process closes connections; here that is the end of a command.
+    # The end of a process closes connections. Here the end of a command does.
     monkeypatch.setattr(Api, "__init__", record)
 
     def run_words(*words: str) -> Done:

@@ -60,7 +60,7 @@ def test_open_incidents_are_listed_first(run: Run, server: FakeApi) -> None:
     assert server.requests[-1].path.endswith("?kind=queue&environment=env_1&state=firing&limit=20")
 
 
-def test_incidents_of_which_nobody_is_notified(run: Run, server: FakeApi) -> None:
+def test_incidents_without_recipients(run: Run, server: FakeApi) -> None:
     why = "Nobody is notified: the installation sends no e-mail. Set PHAROS_SMTP_URL, or make a rule."
     default = {"applies": True, "nobody": why}
     for rows, default_answer, rules, warns in (
@@ -136,7 +136,7 @@ def test_notifications_are_listed_shown_and_sent_again(run: Run, server: FakeApi
     listed = run("notifications", "list", "--channel", "ops", "--status", "failed").out
     assert "failed" in listed and "12" in listed and "Attempts" in listed
     assert all(len(line) <= 80 for line in listed.splitlines())
-    # The IDs of one group differ in their last characters alone, and stay whole next to long addresses.
+    # The IDs of one group differ only in their last characters, and stay complete next to long addresses.
     to_people = [notification(each, recipient="ada.lovelace.the.first@shop.example") for each in (1, 2)]
     server.by_path["/api/v1/notifications"] = page(to_people)
     listed = run("notifications").out

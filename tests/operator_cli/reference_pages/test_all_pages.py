@@ -1,4 +1,4 @@
-"""The generated pages of `docs/reference/` are what the code says now."""
+"""The generated pages of `docs/reference/` match the code."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ _FOLDER = Path(__file__).parents[3] / "docs" / "reference"
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_what_the_code_says(name: str) -> None:
+def test_page_matches_the_code(name: str) -> None:
     written = (_FOLDER / name).read_text(encoding="utf-8")
     assert written == PAGES[name](), f"docs/reference/{name} is out of date: run `make docs`"
 

@@ -24,7 +24,7 @@ KINDS = (
     "logs protobuf",
     "metrics protobuf",
 )
-"""The kinds of bodies, each with a function of its own in the accelerator."""
+"""The kinds of bodies. The accelerator has one function for each."""
 
 DEFAULT_LIMITS = Limits.from_settings(Settings())
 NARROW_LIMITS = replace(DEFAULT_LIMITS, event_bytes=400, batch_events=3, expanded_bytes=30_000)
@@ -35,11 +35,11 @@ Result = tuple[str, int] | int | None
 
 
 class Disagreement(AssertionError):
-    """The accelerator accepts a body, and the decoders do not, or count otherwise."""
+    """The accelerator accepts a body that the decoders refuse, or count differently."""
 
 
 class Comparison(NamedTuple):
-    """What validates bodies of one kind."""
+    """The two validators of bodies of one kind."""
 
     kind: str
     accelerated: Callable[[bytes], Result]

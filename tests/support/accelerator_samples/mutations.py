@@ -241,7 +241,7 @@ ODD_VALUES: tuple[Any, ...] = (
 
 
 def mutate(chance: random.Random, kind: str, body: bytes, other: bytes) -> bytes:
-    """Return the body with one to three random changes; `other` lends pieces of itself."""
+    """Return the body with one to three random changes; some changes insert pieces of `other`."""
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
         mutation = chance.choice(_BYTE_MUTATIONS if kind.endswith("protobuf") else _JSON_MUTATIONS)
         body = mutation(chance, body, other)

@@ -1,4 +1,4 @@
-"""Compares the figures on a page with the responses of the API that the page has got."""
+"""Compares the figures on a page with the API responses that the page has received."""
 
 import json
 import re
@@ -25,7 +25,7 @@ _READ_LINES = """() => {
 
 
 class Answers:
-    """The responses of the API that a page has got since `clear`, the newest of each address."""
+    """The newest API response of each address that a page has received since `clear`."""
 
     def __init__(self, person: Person) -> None:
         self._person = person

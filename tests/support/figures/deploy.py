@@ -32,7 +32,7 @@ _PROCESSES = {
 
 
 def _write_live(environment: Mapping[str, Any]) -> list[str]:
-    """Return what is live, and how many processes run."""
+    """Return the live version, and the number of running processes."""
     live, deployment = environment["live"], environment["live_deployment"]
     if live is None:
         return []
@@ -56,7 +56,7 @@ def _read_pipeline(environments: Sequence[Mapping[str, Any]]) -> Iterable[list[s
 
 
 def _read_live_card(environments: Sequence[Mapping[str, Any]]) -> Iterable[list[str]]:
-    """The page is that of the environment Production."""
+    """The page shows the environment Production."""
     each = next(each for each in environments if each["name"] == "Production")
     yield [f"Deployment #{each['live_deployment']['id']}", each["live"]["since"]]
     variables = each["variables"]

@@ -16,7 +16,7 @@ from tests.support.figures.texts import (
     write_short,
 )
 
-# That of the browsers of `tests/support/dashboard_browser.py`.
+# The time zone of the browsers of `tests/support/dashboard_browser.py`.
 _ZONE = ZoneInfo("Europe/Oslo")
 _LEVELS = ((21, "FATAL"), (17, "ERROR"), (13, "WARN"), (9, "INFO"), (1, "DEBUG"), (0, "–"))
 _INSIDE = r"environments/\w+/"

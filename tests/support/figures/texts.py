@@ -1,4 +1,5 @@
-"""Writes numbers as the pages do: `web_dashboard/source/src/format/` and the functions of areas, a second time."""
+"""Writes numbers as the pages do: a second implementation of `web_dashboard/source/src/format/` and of the functions of
+areas."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -12,7 +13,7 @@ def write_fixed(value: float, digits: int) -> str:
 
 
 def write_local(value: float, digits: int) -> str:
-    """Return a number as `Intl.NumberFormat('en')` writes it with at most so many digits."""
+    """Return a number as `Intl.NumberFormat('en')` writes it with at most this many digits."""
     text = f"{Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP):,}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -81,7 +82,7 @@ def write_between(begin: str, end: str | None) -> list[str]:
 
 
 def _milliseconds(time: str) -> int:
-    """Return milliseconds since 1970, as `Date` of JavaScript cuts them."""
+    """Return milliseconds since 1970, truncated as `Date` of JavaScript does."""
     moment = datetime.fromisoformat(time)
     return int(moment.timestamp()) * 1000 + moment.microsecond // 1000
 
@@ -106,7 +107,7 @@ def write_workers(workers: Mapping[str, int]) -> str:
 
 
 def write_place(document: Mapping[str, Any]) -> list[str]:
-    """Return the project and the environment of an object, which may have neither."""
+    """Return the project and the environment of an object, each of which may be missing."""
     names = [each["name"] for each in (document["project"], document["environment"]) if each is not None]
     return [" / ".join(names)] if names else []
 

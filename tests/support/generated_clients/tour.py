@@ -1,4 +1,4 @@
-"""A tour of Pharos with the generated Python client: prints what it has seen as JSON.
+"""Calls Pharos with the generated Python client, and prints the results as JSON.
 
 Arguments: the API root and an API token.
 """

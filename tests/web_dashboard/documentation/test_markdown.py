@@ -1,4 +1,4 @@
-"""Markdown becomes HTML without styles, scripts and links that lead nowhere."""
+"""Markdown becomes HTML without styles, scripts and broken links."""
 
 import pytest
 

@@ -31,7 +31,7 @@ def _folder(name: str) -> Callable[[Path], object]:
     return lambda folder: (folder / name).mkdir()
 
 
-# What is done to a folder, and the fault: the path in it, and the rest of the sentence.
+# The change of a folder, and the fault: the path in the folder, and the rest of the sentence.
 _FAULTS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "the lock is a folder": (_folder("lock"), "/lock", _FOLDER),
     "temporary files are a file": (_file("tmp"), "/tmp", _FILE),
@@ -78,7 +78,7 @@ def test_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     data.mkdir(mode=0o700)
     readable = tmp_path / "readable"
     readable.mkdir(mode=0o755)
-    # What leads to them may be entered.
+    # The folders above may be entered.
     for above in (tmp_path, *tmp_path.parents[:2]):
         above.chmod(0o755)
     os.seteuid(65_534)
@@ -95,7 +95,7 @@ def test_folder_of_another_user_is_refused(tmp_path: Path) -> None:
 
 
 def test_folder_in_use_is_refused(tmp_path: Path) -> None:
-    # Opened anew, the file has a lock of its own in the same process too.
+    # A newly opened file has a separate lock even in the same process.
     with (
         lock_data_folder(tmp_path),
         pytest.raises(DataFolderInUse, match="Another process runs on"),

@@ -47,7 +47,7 @@ def test_sockets_are_closed_at_the_end_and_after_an_error() -> None:
 
 
 def test_port_taken_between_bind_and_listen_is_reported() -> None:
-    # Both may bind it while neither listens.
+    # Both processes may bind the port while neither listens.
     with closing(bind("127.0.0.1", 0)) as one:
         port = one.getsockname()[1]
         with closing(bind("127.0.0.1", port)) as other:

@@ -72,12 +72,12 @@ _REFUSED = [
     "SHOW TABLES INTO OUTFILE '{file}'",
     "SELECT 1 FORMAT Null",
     "SELECT * FROM file('/etc/hostname', 'LineAsString')",
-    # More than a query may take of this process.
+    # More memory than a query may use in this process.
     "SELECT number FROM numbers(100000000)",
     "SELECT toUInt8(1) AS a_name_that_each_row_repeats FROM numbers(1000000)",
     "SELECT groupArray(number) FROM numbers(4000000000)",
     "SELECT sum(sipHash64(number)) FROM numbers(1000000000000)",
-    # What is no query.
+    # Statements that are not queries.
     "",
     ";",
     "\\q",
@@ -90,7 +90,7 @@ _REFUSED = [
 
 
 async def _report(store: ChdbColumnStore) -> dict[str, Any]:
-    # With a filter the report brings a setting of its own.
+    # With a filter, the report adds a setting.
     request = ReportRequest(_SITE, "UTC", VisitFilters(path="/"), Goals(), _NOW)
     return describe_report(
         ReportedSite(_SITE, "Shop", "UTC", ()), request.filters, await site_report(store, request, 7)
@@ -111,7 +111,7 @@ async def test_operator_queries_affect_no_reports_or_inserts(
     async def check_platform(after: str) -> None:
         nonlocal views
         views += 1
-        # Every visitor of its own, so that each insert is seen in each figure.
+        # Each event has a different visitor, so that each insert changes every figure.
         await store_visits(column_store, _SITE, sent_event(_NOW - timedelta(hours=1), f"192.0.2.{views}"))
         pageviews = (await _report(column_store))["metrics"]["pageviews"]["value"]
         assert pageviews == views, after
@@ -121,7 +121,7 @@ async def test_operator_queries_affect_no_reports_or_inserts(
             answer = await client.post("/query", data=query.encode())
             assert (answer.status, await answer.text()) == (200, rows), query
         await check_platform("the reading queries")
-        # The same limits, reached sooner.
+        # The same limits with smaller values.
         sooner = {"max_execution_time": 0.2, "max_memory_usage": 2**26, "max_result_bytes": 2**22}
         monkeypatch.setattr(chdb_operator_queries, "_LIMITS", {**chdb_operator_queries._LIMITS, **sooner})
         for query in _REFUSED:

@@ -57,7 +57,7 @@ class FirstStart:
 
 @pytest.fixture
 async def first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FirstStart]:
-    # Git is given up after 20 s, and on a loaded machine that is too soon to say that it hangs.
+    # Git times out after 20 s, which is too short on a loaded machine.
     monkeypatch.setattr(sample_repository, "_GIT_SECONDS", 120)
     data = tmp_path / "data"
     data.mkdir()
@@ -105,7 +105,7 @@ async def test_later_start_changes_neither_files_nor_credentials(first: FirstSta
     before = (first.data / "credentials.json").stat()
     assert await first.ensure(**whole) == whole
     assert first.git("rev-parse", "main") == revision
-    # Replaced as a whole, it would be another file.
+    # A replaced file would have another inode.
     assert (first.data / "credentials.json").stat().st_ino == before.st_ino
 
 
@@ -182,7 +182,7 @@ async def test_start_without_git_logs_one_warning(
     assert record.levelname == "WARNING" and told in record.getMessage()
     assert first.written() == first.credentials
     assert os.listdir(first.data) == ["credentials.json"]
-    # Once it is there, so is the repository.
+    # Once Git is available, the repository is created.
     assert "repository" in await first.ensure()
 
 

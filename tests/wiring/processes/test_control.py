@@ -33,7 +33,7 @@ _SETTINGS = Settings(
 )
 
 
-async def test_it_serves_while_the_column_store_is_away(
+async def test_control_serves_while_the_column_store_is_unavailable(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     server = socket.create_server(("127.0.0.1", 0))
@@ -55,7 +55,7 @@ async def test_it_serves_while_the_column_store_is_away(
         ({"clickhouse_url": "clickhouse:8123"}, "PHAROS_CLICKHOUSE_URL: The address"),
     ],
 )
-async def test_settings_are_checked_before_an_engine_answers(change: dict[str, Any], message: str) -> None:
+async def test_settings_are_checked_before_an_engine_responds(change: dict[str, Any], message: str) -> None:
     settings = replace(_SETTINGS, database_url="sqlite+aiosqlite://", **change)
     with closing(socket.create_server(("127.0.0.1", 0))) as server, pytest.raises(BadSettings, match=message):
         async with run_control(settings, server):
@@ -72,7 +72,7 @@ class _Store:
         self.closed = True
 
 
-async def test_a_store_that_is_away_is_unavailable_until_it_answers(
+async def test_unavailable_store_is_opened_once_it_responds(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(prerequisites, "_FIRST_PAUSE_SECONDS", 0.0)

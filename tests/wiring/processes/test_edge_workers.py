@@ -7,7 +7,7 @@ from wiring.processes.edge_workers import _Worker
 
 @pytest.mark.parametrize("listen", [None, "127.0.0.1:9100"])
 def test_workers_choose_their_own_metrics_ports(listen: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only an address that the operator has set is passed on: the default may be in use."""
+    """Only an address that the operator has set is passed to the workers, because the default may be in use."""
     monkeypatch.delenv("PHAROS_METRICS_LISTEN", raising=False)
     if listen is not None:
         monkeypatch.setenv("PHAROS_METRICS_LISTEN", listen)

@@ -1,4 +1,4 @@
-"""The health port of a process that serves nothing else."""
+"""The health port of a process without other ports."""
 
 import socket
 from contextlib import AsyncExitStack

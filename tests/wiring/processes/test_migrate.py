@@ -11,7 +11,7 @@ from wiring.processes.migrate import migrate
 
 
 async def test_migration_of_a_whole_table_has_no_short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `PHAROS_CLICKHOUSE_TIMEOUT_SECONDS` as its limit, it would start over with each run."""
+    """With `PHAROS_CLICKHOUSE_TIMEOUT_SECONDS` as its limit, the migration would start over with each run."""
     asked: dict[str, Any] = {}
 
     async def create_topics(*arguments: Any) -> list[str]:

@@ -1,4 +1,5 @@
-"""Batches of encoded events. A batch keeps its ID and its bytes for all attempts: the platform stores an ID once."""
+"""Batches of encoded events. A batch keeps its ID and its bytes for all attempts, because the platform stores each ID
+once."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def split_batch(batch: Batch) -> tuple[Batch, Batch]:
 
 
 def separate_refused(batch: Batch, problem: bytes) -> tuple[Sequence[bytes], Sequence[bytes], str]:
-    """Return the events that a 422 response does not name, those that it names, and its first reason.
+    """Return the events that a 422 response does not name, the events that it names, and its first reason.
 
     All are refused if the response names none.
     """

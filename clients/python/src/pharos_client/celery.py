@@ -30,9 +30,10 @@ def monitor(
     """Report the workers of this application and its queues to Pharos, from each worker's main process.
 
     `queues` maps names of queues to `NUMBER:KEY` of their monitors, PHAROS_QUEUES by default. `interval`: seconds
-    between snapshots. Call this where the application is made. Raises `ValueError` for queues that cannot be reported.
+    between snapshots. Call this where the application is created. Raises `ValueError` for queues that cannot be
+    reported.
     """
-    # Also in processes that only send jobs.
+    # Connect this in processes that only send jobs too.
     signals.before_task_publish.connect(mark_as_sent, weak=False)
     monitors = read_queue_monitors(queues, url)
     if monitors:
@@ -70,7 +71,8 @@ class _Adapter:
 
         @control.inspect_command(name=_COMMAND)  # type: ignore[untyped-decorator, unused-ignore]
         def pharos_figures(_state: Any, **_: Any) -> Any:
-            """Return numbers of jobs by queue: active, reserved, scheduled, failed; and since when the first waits."""
+            """Return numbers of jobs by queue (active, reserved, scheduled, failed), and the time since which the first
+            job waits."""
             return self._count_own()
 
     def _start(self, sender: Any, **_: Any) -> None:
@@ -102,20 +104,20 @@ class _Adapter:
                 warn("celery", f"The worker could not be observed: {type(error).__name__}: {error}")
 
     def _look(self) -> None:
-        """Pass on what each process of the pool does now."""
+        """Report the present job of each process of the pool."""
         if self._reports is None:
             return
         running: dict[int, Any] = {}
         for request in sorted(_active_requests(), key=lambda request: request.time_start or 0.0):
             running.setdefault(request.worker_pid or os.getpid(), request)
-        # Pools of threads and greenlets have no processes; the one without concurrency has the main process. The list
-        # is empty for a moment while the only process of a pool is replaced.
+        # Pools of threads and greenlets have no processes. The pool without concurrency has only the main process. The
+        # list is empty for a moment while the only process of a pool is replaced.
         processes = self._consumer.pool.info.get("processes")
         if processes is None or list(processes) == [os.getpid()]:
             self._report(self._name, next(iter(running.values()), None))
             return
         for pid in set(self._slots) - set(processes):
-            # Its number is for the process that replaces it; without one, the pool has become smaller.
+            # The replacement of the process gets its number. Without a replacement, the pool has become smaller.
             self._reports.set_stopped(f"{self._name}/{self._slots.pop(pid)}")
         for pid in processes:
             if pid not in self._slots:
@@ -213,7 +215,7 @@ def _copy(requests: Any) -> list[Any]:
 
 
 def _scheduled_requests(timer: Any) -> list[Any]:
-    """Return requests with a time of their own (`eta`, `countdown`), which wait in the worker's memory."""
+    """Return requests with a start time (`eta`, `countdown`), which wait in the worker's memory."""
     from celery.worker.request import Request
 
     found = []
@@ -228,7 +230,7 @@ def _queue_length(connection: Any, name: str) -> int:
     try:
         declared = connection.default_channel.queue_declare(queue=name, passive=True)
     except connection.channel_errors:
-        # There is no such queue yet.
+        # The queue does not exist yet.
         return 0
     return int(declared.message_count)
 

@@ -1,4 +1,4 @@
-"""Since when jobs of Celery wait. Celery's messages do not say when they were sent: a header does."""
+"""Waiting times of Celery jobs. Celery's messages do not contain the time of sending, so this module adds a header."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ _HEADER = "pharos_sent_at"
 
 
 def mark_as_sent(headers: Any = None, **_: Any) -> None:
-    """Note the time in the headers of a message that is about to be sent."""
+    """Store the time in the headers of a message that is about to be sent."""
     if isinstance(headers, dict):
         headers[_HEADER] = time.time()
 
 
 def waits_since(headers: Mapping[str, Any]) -> float | None:
-    """Return when a job began to wait, in seconds since 1970: when it was sent, or later if it has an `eta`."""
+    """Return the time at which a job began to wait, in seconds since 1970: the time of sending, or the `eta` if it is
+    later."""
     sent = headers.get(_HEADER)
     if not isinstance(sent, (int, float)):
         return None
@@ -34,15 +35,15 @@ def waits_since(headers: Mapping[str, Any]) -> float | None:
 
 
 def oldest_request(requests: Iterable[Any]) -> float | None:
-    """Return since when the first of these requests of a worker waits."""
+    """Return the time since which the first of these requests of a worker waits."""
     known = [waits_since(request.request_dict) for request in requests]
     return min((since for since in known if since is not None), default=None)
 
 
 def oldest_in_redis(connection: Any, name: str) -> float | None:
-    """Return since when the first job in a queue waits, None if it is unknown or the broker is not Redis.
+    """Return the time since which the first job in a queue waits; None if it is unknown or the broker is not Redis.
 
-    Other brokers cannot show a message without giving it away.
+    Other brokers cannot show a message without delivering it.
     """
     if connection.transport.driver_type != "redis":
         return None

@@ -53,7 +53,8 @@ class Client:
 
     @property
     def dropped(self) -> int:
-        """How many events of this process were not sent: buffer full, refused, or out of time at the end."""
+        """Number of events of this process that were not sent: the buffer was full, the platform refused them, or the
+        time at the end was over."""
         return self._sender.dropped if self._sender is not None else 0
 
     def event(
@@ -112,11 +113,11 @@ class Client:
         return self._sender is None or self._sender.flush(timeout)
 
     def close(self, timeout: float | None = None) -> bool:
-        """Send what is left, for at most this many seconds (5 by default). Later events are dropped."""
+        """Send the remaining events, for at most this many seconds (5 by default). Later events are dropped."""
         return self._sender is None or self._sender.close(timeout)
 
     def install_exception_hooks(self) -> None:
-        """Report exceptions that nothing catches, in the program and in its threads."""
+        """Report uncaught exceptions of the program and of its threads."""
         install_hooks(self)
 
     def _build(

@@ -18,11 +18,12 @@ def init(
     release: str | None = None,
     exception_hooks: bool = False,
 ) -> Client:
-    """Make the client of this process and return it. One with the same settings is kept, another one is closed.
+    """Create the client of this process and return it. An existing client with the same settings is kept, any other is
+    closed.
 
     `url`: address of Pharos, which may contain the key (`https://phr_ing_…@pharos.example`). `key`: an ingest key.
     Absent arguments come from PHAROS_URL, PHAROS_INGEST_KEY, PHAROS_ENVIRONMENT, OTEL_SERVICE_NAME and PHAROS_RELEASE.
-    `exception_hooks`: report exceptions that nothing catches. Raises `ValueError` for an address that is not http.
+    `exception_hooks`: report uncaught exceptions. Raises `ValueError` for an address that is not http.
     """
     global _client
     settings = read_settings(url, key, environment=environment, service=service, release=release)

@@ -1,4 +1,4 @@
-"""The library's own messages: at most one of a kind per minute, on the logger `pharos_client`."""
+"""The library's own log messages: at most one of each kind per minute, on the logger `pharos_client`."""
 
 from __future__ import annotations
 

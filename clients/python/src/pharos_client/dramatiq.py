@@ -98,7 +98,7 @@ class PharosMiddleware(Middleware):
     def _report(self) -> None:
         assert self._reports is not None
         if self._running:
-            # Dictionaries keep their order: the first job is the one that has run for longest.
+            # Dictionaries keep their order, so the first job has run for the longest time.
             job, queue = next(iter(self._running.items()))
             self._reports.set_busy(self._name, self._queues, job, queue)
         else:
@@ -190,5 +190,5 @@ def _read_queue(client: Any, queue: str, running: int) -> Figures:
 def _wait_seconds(message: bytes) -> int | None:
     try:
         return max(0, int(time.time() - json.loads(message)["message_timestamp"] / 1000))
-    except (ValueError, KeyError, TypeError):  # Another encoder than Dramatiq's own.
+    except (ValueError, KeyError, TypeError):  # The message has another encoder than Dramatiq's own.
         return None

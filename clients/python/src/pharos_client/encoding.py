@@ -68,7 +68,7 @@ def _plain(value: Any, depth: int) -> Any:
 
 
 def describe(value: Any) -> str:
-    """Return the value as text, also if its own methods fail."""
+    """Return the value as text, even if its own methods fail."""
     try:
         return str(value)
     except Exception:

@@ -1,4 +1,4 @@
-"""Describe exceptions, and report those that nothing catches."""
+"""Describes exceptions, and reports uncaught ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pharos_client.encoding import cut, describe
 if TYPE_CHECKING:
     from pharos_client.client import Client
 
-# Where the hooks report to, once they are installed.
+# The client to which the hooks report, once they are installed.
 _client: Client | None = None
 
 

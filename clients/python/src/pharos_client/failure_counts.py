@@ -32,7 +32,7 @@ class FailureCounts:
             os.set_blocking(self._writer, False)
 
     def add(self, queue: str | None) -> None:
-        """Count one failure. In a process of the pool too."""
+        """Count one failure. Processes of the pool may call this too."""
         if queue and self._writer >= 0:
             try:
                 os.write(self._writer, f"{queue[:200]}\n".encode())
@@ -40,7 +40,7 @@ class FailureCounts:
                 warn("celery", f"A failed job is not counted: {error}")
 
     def collect(self) -> None:
-        """Take what was written since the last call."""
+        """Read the failures that were written since the last call."""
         with self._lock:
             while True:
                 try:

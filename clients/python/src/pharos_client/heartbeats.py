@@ -117,7 +117,7 @@ class Run:
         self._ended = threading.Event()
         self._deadline = float("inf")
         self._pings.put(("start", b""))
-        # The job starts at once; pings are sent next to it.
+        # The job starts immediately; pings are sent concurrently.
         self._thread = start_thread("pharos-heartbeat", self._send_all)
 
     def finish(self, error: BaseException | None) -> None:
@@ -144,7 +144,7 @@ class Run:
         while (ping := self._pings.get()) is not None:
             try:
                 reason = self._send(*ping)
-            except Exception as error:  # The result is still to be sent.
+            except Exception as error:  # The result must still be sent.
                 reason = type(error).__name__
             if reason is not None:
                 host = urlsplit(self._url).hostname
@@ -166,7 +166,7 @@ class Run:
                 pause = max(pause, min(response.retry_after or 0.0, _LONGEST_PAUSE))
             except Unreachable as error:
                 reason = str(error)
-            # The result matters more than the start: it gets the time that is left.
+            # The result matters more than the start: it gets the remaining time.
             if suffix == "start" and self._ended.is_set():
                 return reason
             if time.monotonic() + pause > self._deadline:
@@ -194,7 +194,8 @@ def find_ping_url(target: str, base_url: str | None = None) -> str:
 
 
 def add_to_ping_url(url: str, suffix: str, run_id: str) -> str:
-    """Return the URL with the suffix at the end of its path and the run in its query, which keeps what it has."""
+    """Return the URL with the suffix at the end of its path and the run in its query. Other parameters of the query
+    stay."""
     parts = urlsplit(url)
     path = parts.path.rstrip("/") + (f"/{suffix}" if suffix else "")
     query = "&".join(text for text in (parts.query, urlencode({"rid": run_id})) if text)

@@ -1,4 +1,5 @@
-"""One HTTP request with the standard library, without redirects: credentials go to the given address only."""
+"""One HTTP request with the standard library, without redirects, so that credentials are sent only to the given
+address."""
 
 from __future__ import annotations
 
@@ -38,9 +39,9 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str], seconds: float) -> Response:
-    """Send a POST request, and return the response whatever its status is. Raises `Unreachable`.
+    """Send a POST request, and return the response with any status. Raises `Unreachable`.
 
-    `seconds`: how long to wait for a connection, for each part of the response, and for the whole body: a body that
+    `seconds` is the time limit for a connection, for each part of the response, and for the whole body: a body that
     arrives slowly is cut off, since its status is known.
     """
     try:

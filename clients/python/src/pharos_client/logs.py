@@ -18,7 +18,7 @@ _STANDARD = frozenset(
 
 
 class PharosHandler(logging.Handler):
-    """Records each log record as an event of the type log, with what `extra` adds as attributes.
+    """Records each log record as an event of the type `log`, with the members of `extra` as attributes.
 
     A record of the level ERROR or above with an exception is also recorded as an exception, so that it belongs to an
     issue. Records of this library are ignored. `client`: the one of `pharos_client.init` by default.
@@ -82,5 +82,5 @@ def find_severity(level: int) -> str:
 def _format_message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception:  # Arguments that do not fit the text: better half of a message than none.
+    except Exception:  # The arguments do not fit the text, so record the text without them.
         return f"{describe(record.msg)} {describe(record.args)}"

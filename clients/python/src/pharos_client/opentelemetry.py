@@ -1,7 +1,7 @@
 """OpenTelemetry in one call: `pharos_client.opentelemetry.setup(service_name="shop")`.
 
-Needs `pip install 'pharos-client[opentelemetry]'` and Python 3.10. Pharos takes OTLP as JSON. The exporter that most
-guides name sends protobuf, which a platform refuses with 415 unless its operator has set PHAROS_OTLP_PROTOBUF=1.
+Needs `pip install 'pharos-client[opentelemetry]'` and Python 3.10. Pharos accepts OTLP as JSON. The exporter in most
+guides sends protobuf, which a platform refuses with 415 unless its operator has set PHAROS_OTLP_PROTOBUF=1.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Providers:
     meters: Any
 
     def flush(self, timeout: float = 10.0) -> None:
-        """Send what is buffered, each signal for at most this many seconds."""
+        """Send all buffered data, each signal for at most this many seconds."""
         for provider in (self.tracers, self.loggers, self.meters):
             provider.force_flush(int(timeout * 1000))
 
     def shutdown(self) -> None:
-        """Send what is buffered and stop. At the end of the program this happens by itself."""
+        """Send all buffered data and stop. This happens automatically at the end of the program."""
         for provider in (self.tracers, self.loggers, self.meters):
             provider.shutdown()
 
@@ -49,8 +49,8 @@ def setup(
 
     Absent arguments come from PHAROS_URL, PHAROS_INGEST_KEY, PHAROS_ENVIRONMENT and PHAROS_RELEASE, or from the
     standard OTEL_ variables. `log_level`: records of the module `logging` from this level are sent as logs, with their
-    trace; None sends none. Call this once, before the application makes tracers. Raises `ImportError` if the SDK is not
-    installed, and `ValueError` if there is no address.
+    trace; None sends none. Call this once, before the application creates tracers. Raises `ImportError` if the SDK is
+    not installed, and `ValueError` if there is no address.
     """
     try:
         from opentelemetry import _logs, metrics, trace
@@ -109,7 +109,7 @@ def _make_handler(level: int, loggers: Any) -> logging.Handler:
     except ImportError:
         from opentelemetry.sdk._logs import LoggingHandler
     with warnings.catch_warnings():
-        # The SDK's handler says that it has moved to the package above, which need not be installed.
+        # The SDK's handler warns that it has moved to the package above, which need not be installed.
         warnings.simplefilter("ignore", DeprecationWarning)
         handler: logging.Handler = LoggingHandler(level=level, logger_provider=loggers)
     handler.addFilter(_is_of_application)
@@ -117,5 +117,5 @@ def _make_handler(level: int, loggers: Any) -> logging.Handler:
 
 
 def _is_of_application(record: logging.LogRecord) -> bool:
-    """True unless the record comes from the export itself, which would send it with another export, and so on."""
+    """True unless the export itself has made the record: sending it would cause another export, and so on."""
     return record.name.split(".")[0] not in ("opentelemetry", "pharos_client", "urllib3")

@@ -4,8 +4,8 @@
     python3 pharos-run.py --ping-url https://pharos.example/ping/KEY -- /usr/local/bin/backup --all
 
 It reports the start, and the end with the exit status and the last 10 KiB of output. Reports never affect the job: it
-starts at once, its output streams through, this program exits with its status, and a failed report is only a line on
-standard error.
+starts immediately, its output is forwarded as it arrives, this program exits with its status, and a failed report is
+only a line on standard error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ URL_VARIABLE = "PHAROS_PING_URL"
 OUTPUT_BYTES = 10 * 1024
 
 _REQUEST_SECONDS = 3.0
-# Counted from the end of the command. Before that, the start is retried for as long as the command runs.
+# Counted from the end of the command. Before that, the start is retried while the command runs.
 _GIVE_UP_SECONDS = 10.0
 # In addition, because the lookup of a host name ignores the time limit of a request.
 _LOOKUP_SECONDS = 1.0
@@ -136,7 +136,7 @@ class _Output:
     def __init__(self, pairs: list[tuple[int, int]], streams: dict[str, int]) -> None:
         self.streams = streams
         """The writing ends for the command, as arguments of `subprocess.Popen`."""
-        # The reading ends with where each is copied to.
+        # The reading ends, each with the stream to which it is copied.
         self._targets = dict(pairs)
         self._end = bytearray()
         self._is_cut = False
@@ -151,7 +151,7 @@ class _Output:
 
     @classmethod
     def open(cls) -> _Output | None:
-        """Begin to copy both streams, and return the copier; None where they cannot be copied."""
+        """Begin to copy both streams, and return the copier; None if they cannot be copied."""
         if os.name != "posix":
             return None
         try:
@@ -193,7 +193,7 @@ class _Output:
         if not self._targets:
             return
         with contextlib.suppress(OSError), warnings.catch_warnings():
-            # Another thread may still look up a host name. The new process uses nothing that it could hold.
+            # Another thread may still look up a host name. The new process uses no lock that this thread could hold.
             warnings.simplefilter("ignore")
             if os.fork() == 0:
                 try:
@@ -229,7 +229,7 @@ class _Output:
                     # The command gets SIGPIPE at its next write, as without this program.
                     self._close(source)
                     return
-                # A full disk: the command goes on, and its end is still reported.
+                # The disk is full: the command continues, and its end is still reported.
                 self._failed.append(target)
 
     def _close(self, source: int) -> None:
@@ -239,17 +239,18 @@ class _Output:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects: the key is for this address only, and a redirected POST becomes a GET without output."""
+    """Refuses redirects, because the key is for this address only, and a redirected POST becomes a GET without
+    output."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 class _Reports:
-    """Sends reports one after the other, in a thread next to the command."""
+    """Sends reports one after the other, in a thread while the command runs."""
 
     def __init__(self, url: str) -> None:
-        """`url`: the ping URL. Without a usable one the command runs unreported."""
+        """`url` is the ping URL. Without a usable URL the command runs without reports."""
         is_usable = _is_http_url(url.strip())
         parts = urlsplit(url.strip() if is_usable else "http://unusable")
         self._parts = parts._replace(fragment="")
@@ -273,7 +274,7 @@ class _Reports:
         return True
 
     def send(self, action: str, output: bytes = b"") -> None:
-        """Queue a report and return at once. `action`: the end of the path, `/start` or `/` and the exit status."""
+        """Queue a report and return immediately. `action`: the end of the path, `/start` or `/` and the exit status."""
         self._queue.put((action, output))
 
     def finish(self) -> None:
@@ -297,7 +298,7 @@ class _Reports:
                 _warn(f"{what} was not reported: {fault}")
 
     def _send(self, action: str, output: bytes) -> str | None:
-        """Retry until the report is accepted, refused for good, or too late. Return the last error."""
+        """Retry until the report is accepted, permanently refused, or too late. Return the last error."""
         is_start = action == "/start"
         pause = _FIRST_PAUSE
         while True:
@@ -327,10 +328,10 @@ class _Reports:
                 return None, True
         except urllib.error.HTTPError as error:
             with error:
-                return f"the answer was {error.code}", error.code < 500 and error.code != 429
+                return f"the response was {error.code}", error.code < 500 and error.code != 429
         except OSError as error:
             reason = " ".join(str(getattr(error, "reason", error)).split())
-            return f"{self._host} does not answer ({reason})", False
+            return f"{self._host} does not respond ({reason})", False
         except (ValueError, http.client.InvalidURL):
             # Not the error's own message: it may contain the key.
             return "the address has characters that cannot be sent", True

@@ -1,8 +1,8 @@
 """Names for processes of one host, which a restarted process gets again.
 
-On Linux a name is an abstract Unix socket: all processes of a network namespace see it, whatever their user and their
-folder for temporary files, and nobody can remove it. Elsewhere it is a file lock. The system releases both when the
-process ends, however it ends.
+On Linux a name is an abstract Unix socket: all processes of a network namespace see it, with any user and any folder
+for temporary files, and no process can remove it. Elsewhere it is a file lock. The system releases both when the
+process ends for any reason.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def name_worker(program: str, monitors: Iterable[QueueMonitor]) -> str:
     `program` contains the host name. A worker that is started again gets the name of the former one.
     """
     queues = sorted((monitor.api, monitor.number) for monitor in monitors)
-    # Numbers are unique where processes see each other's names, so the name says where that is.
+    # Numbers are unique among processes that see each other's names, so the name contains this scope.
     name = f"{program} {_scope()} {queues}"
     return f"{name}/{claim_slot(name)}"
 
@@ -59,7 +59,7 @@ def claim_slot(name: str) -> int:
 
 
 def try_claim(name: str) -> bool | None:
-    """Return True if this process alone has the name now, False if another has it, None if that cannot be known.
+    """Return True if only this process has the name now, False if another process has it, None if this is unknown.
 
     A name that this process holds already cannot be claimed again.
     """
@@ -76,7 +76,7 @@ def try_claim(name: str) -> bool | None:
 
 
 def release(name: str) -> None:
-    """Give a claimed name back."""
+    """Release a claimed name."""
     if name in _held:
         os.close(_held.pop(name))
 
@@ -111,7 +111,7 @@ def _lock(name: str) -> int | None:
         except OSError:
             os.close(descriptor)
             return None
-        # Somebody removed the file between the two calls: a lock on it would hold nothing.
+        # The file was removed between the two calls, so a lock on it would be useless.
         os.close(descriptor)
 
 
@@ -121,7 +121,7 @@ def _make_folder() -> str:
     try:
         os.mkdir(folder, 0o700)
     except FileExistsError:
-        # Another user may have made a folder of this name.
+        # Another user may have created a folder with this name.
         if os.lstat(folder).st_uid != os.getuid() or os.path.islink(folder):
             raise
     return folder
@@ -136,7 +136,7 @@ def _folder() -> str:
 
 
 def _scope() -> str:
-    """Return where names are unique: in a container, in the folder of locks, or "" for a whole host."""
+    """Return the scope in which names are unique: a container, the folder of locks, or "" for a whole host."""
     if not _IS_LINUX:
         return "" if fcntl is None else _folder()
     try:
@@ -156,7 +156,7 @@ def _find_container(mounts: str) -> str:
     for line in mounts.splitlines():
         fields = line.split(" ", 5)
         if len(fields) > 5 and fields[4] in _FILES_OF_CONTAINERS:
-            # The last one: the engine itself may run in a container.
+            # Use the last match, because the engine itself may run in a container.
             found[fields[4]] = (_ID.findall(fields[3]) or [""])[-1]
     return next((found[file] for file in _FILES_OF_CONTAINERS if found.get(file)), "")
 
@@ -166,7 +166,7 @@ def _digest(name: str) -> str:
 
 
 def _forget() -> None:
-    # A process that a worker has forked may live longer than the worker: it must not keep the names.
+    # A process that a worker has forked may outlive the worker, and must not keep the names.
     for descriptor in _held.values():
         os.close(descriptor)
     _held.clear()

@@ -1,4 +1,4 @@
-"""Which queue monitor of Pharos a queue reports to."""
+"""The queue monitors of Pharos to which queues report."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def read_queue_monitors(
 
 
 def derive_uuid(text: str) -> str:
-    """Return the UUID in the text, or else one that is the same for the same text."""
+    """Return the UUID in the text, or else a UUID derived from the text."""
     try:
         return str(uuid.UUID(text))
     except ValueError:

@@ -23,7 +23,7 @@ _MOST_UNSENT = 240
 
 @dataclass(frozen=True)
 class Figures:
-    """Numbers of jobs. `oldest_wait_seconds`: how long the first job waits; None if the library does not say."""
+    """Numbers of jobs. `oldest_wait_seconds`: how long the first job waits; None if the library does not report it."""
 
     pending: int
     delayed: int | None = None
@@ -33,7 +33,7 @@ class Figures:
 
 
 class QueueSnapshots:
-    """Reports figures of queues from a thread of its own.
+    """Reports figures of queues from a separate thread.
 
     `read` returns the figures by the name of the queue; it may take seconds and raise. Of all processes of this machine
     with the same queues one reads. Processes of several machines report the same snapshot ID for one interval, of which
@@ -81,7 +81,7 @@ class QueueSnapshots:
         now = time.time()
         number = int(now / self._interval)
         if number == self._last_number:
-            # The thread woke a moment early.
+            # The thread woke slightly too early.
             return
         self._last_number = number
         try:

@@ -24,10 +24,10 @@ _Base: Any = rq.Worker if TYPE_CHECKING else object
 
 
 class PharosWorkerMixin(_Base):
-    """Reports a worker and its queues to Pharos; for a worker class of your own, name it before RQ's class.
+    """Reports a worker and its queues to Pharos. In your own worker class, list it before RQ's class.
 
     `pharos_queues` maps names of queues to `NUMBER:KEY` of their monitors; PHAROS_QUEUES is used if it is None. The
-    worker is called after its host and a number, so that a restarted worker takes the place of the former one.
+    worker's name consists of its host and a number, so that a restarted worker replaces the former one.
     """
 
     pharos_queues: Mapping[str, str] | None = None

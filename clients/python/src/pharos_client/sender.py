@@ -26,7 +26,7 @@ _senders: weakref.WeakSet[BatchSender] = weakref.WeakSet()
 
 
 class BatchSender:
-    """Sends encoded events, each batch until it is accepted or refused for good.
+    """Sends encoded events, each batch until it is accepted or permanently refused.
 
     `make_notice` returns the event that reports a number of dropped events, or None.
     """
@@ -49,7 +49,7 @@ class BatchSender:
             _close_at_end_of_process(self)
 
     def _reset(self) -> None:
-        """Start empty. In a forked process, events of the parent are the parent's to send."""
+        """Start empty. In a forked process, only the parent sends the parent's events."""
         # Re-entrant: the garbage collector may call a finalizer that logs while the lock is held.
         self._changed = threading.Condition(threading.RLock())
         self._events: deque[tuple[float, bytes]] = deque()
@@ -77,7 +77,7 @@ class BatchSender:
     def add(self, event: bytes) -> bool:
         """Buffer an event. Return False if it is dropped because the buffer is full. Does not wait for the network.
 
-        New events are dropped, not old ones: those from the beginning of an outage say what caused it.
+        New events are dropped, not old ones: events from the beginning of an outage show its cause.
         """
         with self._changed:
             if (
@@ -115,8 +115,8 @@ class BatchSender:
         return True
 
     def close(self, timeout: float | None = None) -> bool:
-        """Send what is left for at most this many seconds, then drop it and all later events. Return True if all were
-        sent. The default is `shutdown_seconds`."""
+        """Send the remaining events for at most this many seconds, then drop them and all later events. Return True if
+        all were sent. The default is `shutdown_seconds`."""
         timeout = self._settings.shutdown_seconds if timeout is None else timeout
         with self._changed:
             if self._closes_at is None:
@@ -205,7 +205,7 @@ class BatchSender:
         return response, f"the platform responded {response.status}"
 
     def _wait_to_retry(self, seconds: float) -> bool:
-        """Wait. Return False if the sender is closed and its time is over. The beginning of the end wakes it once."""
+        """Wait. Return False if the sender is closed and its time is over. The start of the shutdown wakes it once."""
         with self._changed:
             was_closing = self._closes_at is not None
             until = time.monotonic() + seconds

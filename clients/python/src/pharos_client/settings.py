@@ -1,4 +1,4 @@
-"""Where events go and how they are batched, from arguments or the environment."""
+"""The destination and the batching of events, from arguments or the environment."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def read_settings(
 
 
 def _key_of_environment(known: Mapping[str, str], host: str) -> str:
-    """Return the key in the environment variables, unless they name another server: it must not get the key."""
+    """Return the key in the environment variables, unless they name another server, which must not get the key."""
     try:
         own_host, _ = split_url(known.get(URL_VARIABLE, ""))
     except ValueError:
@@ -83,7 +83,7 @@ def _key_of_environment(known: Mapping[str, str], host: str) -> str:
 def split_url(url: str) -> tuple[str, str]:
     """Return the address without `/api`, and the key in it; two empty strings for an empty text.
 
-    Raises `ValueError` for what is not an http address.
+    Raises `ValueError` for text that is not an http address.
     """
     text = url.strip()
     if not text:

@@ -1,4 +1,4 @@
-"""Reports what workers of queues do, each change and at least once a minute."""
+"""Reports the states of queue workers: each change, and at least once a minute."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_RETRY = 30.0
 
 @dataclass
 class _Worker:
-    """What is known of a worker of one queue, and what of it was sent, with its time on the monotonic clock."""
+    """The known and the sent state of a worker of one queue, with times of the monotonic clock."""
 
     monitor: QueueMonitor
     worker_id: str
@@ -33,7 +33,7 @@ class _Worker:
     retry_pause: float = 1.0
 
     def due_at(self) -> float:
-        """Return when the next report is due; never for a worker whose end was reported."""
+        """Return the time at which the next report is due; never for a worker whose end was reported."""
         if self.state[0] == "stopped":
             return float("inf") if self.sent == self.state else self.retry_at
         pause = _LONGEST_SILENCE if self.sent == self.state else _SHORTEST_PAUSE
@@ -44,8 +44,8 @@ class WorkerReports:
     """Reports workers of this process to the monitors of their queues. No method raises or waits for the network,
     except `stop`.
 
-    A worker is reported to each monitored queue that it takes jobs from: as busy to the queue of its job, as idle to
-    the others.
+    A worker is reported to each monitored queue that it takes jobs from: as busy to the queue of its job, and as idle
+    to the others.
     """
 
     def __init__(self, monitors: Mapping[str, QueueMonitor]) -> None:
@@ -57,15 +57,15 @@ class WorkerReports:
         self._thread = start_thread("pharos-workers", self._run)
 
     def set_idle(self, worker: str, queues: Iterable[str]) -> None:
-        """The worker of this name waits for jobs of these queues."""
+        """Record that the worker of this name waits for jobs of these queues."""
         self._set(worker, queues, ("idle", None), None)
 
     def set_busy(self, worker: str, queues: Iterable[str], job: str, queue: str) -> None:
-        """The worker runs a job of `queue`. A job ID that is no UUID becomes one."""
+        """Record that the worker runs a job of `queue`. A job ID that is not a UUID is converted to one."""
         self._set(worker, queues, ("busy", derive_uuid(job)), queue)
 
     def set_stopped(self, worker: str) -> None:
-        """The worker has ended, as it should."""
+        """Record that the worker has ended normally."""
         with self._changed:
             for (_, name), known in self._workers.items():
                 if name == worker:
@@ -113,7 +113,7 @@ class WorkerReports:
                 if fault is None:
                     worker.retry_pause = 1.0
                     continue
-                # Each worker for itself: a revoked key of one queue does not delay the others.
+                # Send each worker separately, so that a revoked key of one queue does not delay the others.
                 warn("workers", f"A worker's state was not reported, and is sent again: {fault}.")
                 worker.retry_at = time.monotonic() + worker.retry_pause
                 worker.retry_pause = min(2 * worker.retry_pause, _LONGEST_RETRY)
@@ -137,9 +137,9 @@ class WorkerReports:
         return all(worker.sent == worker.state for worker in self._workers.values())
 
     def _send(self, worker: _Worker, state: tuple[str, str | None]) -> str | None:
-        """Send one report. Return what went wrong."""
+        """Send one report. Return the error, if any."""
         status, job = state
-        # By the clock, so that a restarted worker of the same name continues above its former reports.
+        # Derived from the clock, so that a restarted worker of the same name continues above its former reports.
         worker.sequence = max(worker.sequence + 1, time.time_ns() // 1_000_000)
         body = {"worker_id": worker.worker_id, "sequence": worker.sequence, "status": status}
         try:

@@ -1,4 +1,4 @@
-"""A platform, a Redis, and workers of queue libraries as processes of their own."""
+"""A platform, a Redis, and workers of queue libraries in separate processes."""
 
 import contextlib
 import os
@@ -44,7 +44,7 @@ class WatchedQueue:
         }
 
     def start_worker(self, *command: str) -> "subprocess.Popen[bytes]":
-        """Start `python -m …` as a worker in a process group of its own."""
+        """Start `python -m …` as a worker in a new process group."""
         with open(self.folder / "worker.log", "ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", *command],
@@ -59,7 +59,7 @@ class WatchedQueue:
         return process
 
     def kill_all(self) -> None:
-        """Kill the workers with all their children, as a machine does that loses its power."""
+        """Kill the workers with all their children, as a power failure does."""
         for process in self.processes:
             # The group may outlive its first process.
             with contextlib.suppress(ProcessLookupError):
@@ -72,7 +72,7 @@ class WatchedQueue:
         return {**self.platform.get(*queue), "worker_list": self.platform.get(*queue, "workers")}
 
     def wait_for(self, condition: Callable[[Any], object]) -> Any:
-        """Wait until what the API returns of the queue meets the condition; return it."""
+        """Wait until the API's representation of the queue meets the condition; return it."""
         wait_until(lambda: condition(self.show()), describe=lambda: (self.show(), self.log()))
         return self.show()
 
@@ -88,7 +88,7 @@ class WatchedQueue:
         return (self.folder / "worker.log").read_text()[-3000:]
 
     def release(self, job: str) -> None:
-        """Let a job end that waits for the file of its name."""
+        """Create the file that the job of this name waits for, so that the job ends."""
         (self.folder / job).touch()
 
     def let_six_minutes_pass(self) -> None:
@@ -106,7 +106,7 @@ class WatchedQueue:
 @pytest.fixture
 def queue(platform: RunningPlatform, redis_url: str, tmp_path: Path) -> Iterator[WatchedQueue]:
     created = platform.run_json("queue", "create", uuid.uuid4().hex)
-    # The databases of the run's Redis are shared with other tests: these use one of their own.
+    # Tests share the databases of the run's Redis, so these tests use a separate one.
     url = redis_url.rsplit("/", 1)[0] + "/9"
     import redis
 

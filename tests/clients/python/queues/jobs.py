@@ -1,4 +1,4 @@
-"""What the jobs of all queue libraries do."""
+"""The jobs of all queue libraries."""
 
 import os
 import time
@@ -14,7 +14,7 @@ def wait_for_release(name: str) -> None:
 
 
 def fail() -> None:
-    """Fail."""
+    """Raise an error."""
     raise ValueError("this job always fails")
 
 

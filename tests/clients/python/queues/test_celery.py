@@ -1,4 +1,4 @@
-"""Celery's workers and queues are reported as they are, on a real broker."""
+"""Workers and queues of Celery are reported correctly, with a real broker."""
 
 import signal
 import uuid
@@ -16,7 +16,7 @@ _WORKER = (
 
 @pytest.fixture
 def app(queue: WatchedQueue, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The application, as a web process has it that enqueues jobs."""
+    """Return the application as a web process has it, to enqueue jobs."""
     from celery import Celery
 
     from pharos_client.celery import monitor
@@ -40,7 +40,7 @@ def test_figures_and_workers(queue: WatchedQueue, app: Any) -> None:
     app.send_task("wait_for_release", ["one"], task_id=running)
     for number in range(11):
         app.send_task("wait_for_release", ["others"], task_id=f"job-{number}")
-    # Two run; ten wait, most of them in the worker's memory.
+    # Two jobs run, and ten wait, most of them in the worker's memory.
     shown = queue.wait_for_figures(pending=10, reserved=2, delayed=1, failed=3)
     shown = queue.wait_for_workers(busy=2)
     assert running in {worker["job_id"] for worker in shown["worker_list"]}

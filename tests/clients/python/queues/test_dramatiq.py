@@ -1,4 +1,4 @@
-"""Dramatiq's workers and queues are reported as they are, on a real Redis."""
+"""Workers and queues of Dramatiq are reported correctly, with a real Redis."""
 
 import signal
 from typing import Any
@@ -12,7 +12,7 @@ from tests.clients.python.queues.conftest import WatchedQueue
 
 @pytest.fixture
 def broker(queue: WatchedQueue) -> Any:
-    """The broker, as a web process has it that enqueues jobs."""
+    """Return the broker as a web process has it, to enqueue jobs."""
     broker = RedisBroker(url=queue.redis_url)
     yield broker
     broker.close()

@@ -62,13 +62,13 @@ def test_short_jobs_are_not_reported_one_by_one() -> None:
         while time.monotonic() < ends_at:
             number += 1
             reports.set_busy("w", ["a"], f"job {number}", "a")
-            # Lets the thread run that sends.
+            # Let the sending thread run.
             time.sleep(0.002)
             reports.set_idle("w", ["a"])
         reports.stop()
         sent = bodies(server, "1/workers")
         assert len(sent) < 10 and sent[-1]["status"] == "stopped"
-        # A job's ID that is no UUID becomes one.
+        # A job ID that is not a UUID is converted to a UUID.
         assert all(uuid.UUID(body["job_id"]) for body in sent if body["status"] == "busy")
 
 
@@ -145,7 +145,7 @@ def test_one_process_of_a_machine_reads_and_another_takes_over() -> None:
             process.kill()
             process.wait()
         processes += [start()]
-        # What killed processes held is free.
+        # The locks of killed processes are free.
         assert claim(processes[-1]) == "0 True"
     finally:
         for process in processes:

@@ -1,4 +1,4 @@
-"""RQ's workers and queues are reported as they are, on a real Redis."""
+"""Workers and queues of RQ are reported correctly, with a real Redis."""
 
 import signal
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tests.clients.python.queues.conftest import WatchedQueue
 
 @pytest.fixture
 def broker(queue: WatchedQueue) -> Iterator[rq.Queue]:
-    """The queue, as a web process has it that enqueues jobs."""
+    """Return the queue as a web process has it, to enqueue jobs."""
     with redis.Redis.from_url(queue.redis_url) as connection:
         yield rq.Queue("jobs", connection=connection)
 
@@ -47,7 +47,7 @@ def test_figures_and_workers(queue: WatchedQueue, broker: rq.Queue) -> None:
     queue.processes[0].send_signal(signal.SIGTERM)
     assert queue.processes[0].wait(60) == 0
     queue.wait_for_workers(idle=1, stopped=1)
-    # The worker that is left has taken over the snapshots.
+    # The remaining worker has taken over the snapshots.
     broker.enqueue_in(timedelta(hours=1), jobs.fail)
     queue.wait_for_figures(delayed=2)
 

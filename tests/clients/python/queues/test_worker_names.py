@@ -1,4 +1,4 @@
-"""Each running worker has a name of its own, which the one that replaces it gets again."""
+"""Each running worker has a unique name, which its replacement gets again."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ class Workers:
         self._processes: list[subprocess.Popen[str]] = []
 
     def start(self, *prefix: str, monitor: int = 1, first: str = "", **environment: str) -> str:
-        """Start one; return its name. `first`: code that it runs before."""
+        """Start a process; return its name. `first` is code that the process runs before."""
         code = (
             "import os, sys\n"
             "from pharos_client.process_slots import name_worker\n"
@@ -67,7 +67,7 @@ def workers() -> Iterator[Workers]:
 
 @pytest.fixture
 def file_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """As on macOS; returns the folder of caches."""
+    """Use file locks, as on macOS; return the cache folder."""
     monkeypatch.setattr(process_slots, "_IS_LINUX", False)
     monkeypatch.setattr(process_slots, "_held", {})
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -84,7 +84,7 @@ def test_a_worker_that_is_started_again_gets_the_name_of_the_killed_one(workers:
 
 
 def test_workers_with_other_folders_for_temporary_files_differ(workers: Workers, tmp_path: Path) -> None:
-    """As units of systemd with PrivateTmp, and applications that Pharos deploys, have them."""
+    """Systemd units with PrivateTmp and applications that Pharos deploys have separate folders for temporary files."""
     folders = [tmp_path / name for name in ("one", "two")]
     for folder in folders:
         folder.mkdir()
@@ -111,7 +111,7 @@ def _can_make_containers() -> bool:
 @pytest.mark.skipif(not _can_make_containers(), reason="needs the right to create namespaces")
 def test_containers_of_one_host_name_differ_and_keep_their_names(workers: Workers, tmp_path: Path) -> None:
     def start(container: str) -> str:
-        # What Docker does: namespaces and folders of the container, and its files below /etc.
+        # Do what Docker does: namespaces and folders of the container, and its files below /etc.
         file = tmp_path / "containers" / container / "hosts"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
@@ -132,7 +132,7 @@ def test_containers_of_one_host_name_differ_and_keep_their_names(workers: Worker
         ([f"9 1 8:1 /var/lib/docker/containers/{_IDS[0]}/hosts /etc/hosts rw - ext4 x rw"], _IDS[0]),
         # Podman
         ([f"9 1 0:4 /overlay-containers/{_IDS[1]}/userdata/hosts /etc/hosts rw - tmpfs x rw"], _IDS[1]),
-        # Kubernetes, whose node is a container too: a pod keeps its ID, and not that of its sandbox.
+        # Kubernetes, with a node that is a container too. The ID of a pod is stable, that of its sandbox is not.
         (
             [
                 f"8 1 8:1 /containerd/sandboxes/{_IDS[0]}/hostname /etc/hostname rw - ext4 x rw",
@@ -140,7 +140,7 @@ def test_containers_of_one_host_name_differ_and_keep_their_names(workers: Worker
             ],
             str(uuid.UUID(int=7)),
         ),
-        # A file of the user's own says nothing.
+        # A mount of the user's own file does not identify a container.
         (
             [
                 "8 1 8:1 /home/ada/hosts /etc/hosts rw - ext4 x rw",
@@ -167,7 +167,7 @@ def test_a_forked_process_keeps_no_name() -> None:
     assert try_claim(name) and try_claim(name) is False
     child = os.fork()
     if child == 0:
-        time.sleep(600)
+        signal.pause()
         os._exit(0)
     try:
         release(name)
@@ -198,7 +198,7 @@ def test_file_locks(file_locks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert try_claim("y")
     monitors = [QueueMonitor("http://x/api", 1, "k")]
     first = name_worker("z", monitors)
-    # Another user has other folders, and so another name though the number is the same.
+    # Another user has other folders, and so another name with the same number.
     other = file_locks.parent / "other"
     monkeypatch.setenv("HOME", str(other))
     (other / "Library" / "Caches").mkdir(parents=True)

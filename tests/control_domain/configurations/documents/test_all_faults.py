@@ -1,4 +1,4 @@
-"""One answer names every fault: the document's, the bindings', and what only this project cannot have."""
+"""One response names every fault: of the document, of the bindings, and of values that this project cannot have."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def test_project_faults_are_found_in_a_faulty_document() -> None:
     state = ProjectState("prj_1", 0, {}, previews=frozenset({"b"}))
     found = [str(fault) for fault in find_project_faults(document, state, faults.document)]
     assert found == [
-        # Not "hourly", "bound" and "misspelled": what is at fault there gives it, or may.
+        # Without faults of "hourly", "bound" and "misspelled", whose values come from a part that is already faulty.
         "line 3: environments.a: needs type, because there is no such environment yet",
         "line 7: environments.a.heartbeats.nightly: needs cron or period, because there is no such heartbeat yet",
         "line 11: environments.b: is the slug of a preview: give the environment another one",

@@ -1,4 +1,4 @@
-"""Bindings: put into texts, counted, missed, and never repeated."""
+"""Bindings: substituted in texts, limited in number, reported if missing, and never repeated in messages."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ from control_domain.documents.strict_yaml import Node, Unreadable, read_yaml
 
 
 def _put(text: str, bindings: Mapping[str, Any]) -> Node:
-    """The text with bindings in it, which have no fault."""
+    """Return the text with bindings substituted. The bindings must have no fault."""
     faults: list[Fault] = []
     given = Bindings(bindings)
     node = given.substitute(read_yaml(text), faults)
@@ -46,7 +46,8 @@ def _binding_faults(text: str, bindings: Mapping[str, Any]) -> list[tuple[str, s
     return list(refused.value.faults)
 
 
-# A text, and what becomes of it; `a` is "1", `b` is empty, `c` holds a binding's mark. Each is marked but for the last.
+# A text and the result. `a` is "1", `b` is empty, `c` contains the mark of a binding. Each is marked as bound except
+# the last.
 _FILLED = {
     "${a}": "1",
     "x${a}y": "x1y",
@@ -94,7 +95,7 @@ def test_an_escaped_text_can_contain_a_binding() -> None:
 
 
 _VALUES = {"a": "${_b}", "_b": "", "C9": "x$"}
-# What is written, and what becomes of it.
+# The written text and the result.
 _PARTS = {
     "$${": "${",
     "$ ": "$ ",
@@ -174,10 +175,10 @@ _WRONG: dict[str, tuple[str, Mapping[str, Any], list[tuple[str, str]]]] = {
             ("", "have more than 262,144 bytes together"), ("b0", _UNUSED), ("b1", _UNUSED)]),
     "too many": ("version: 2\nproject: {name: '${a0}'}", {f"a{n}": "" for n in range(1001)}, [
         ("", "are 1,001: the limit is 1,000")]),
-    "all ways at once": ("version: 2\nproject: {name: '${a}${b}'}", {"c": "", "b": 1, "d e": ""}, [
+    "all kinds of faults together": ("version: 2\nproject: {name: '${a}${b}'}", {"c": "", "b": 1, "d e": ""}, [
         ("b", "must be a text"), ("'d e'", _NAME), ("a", "is missing: line 2 uses it, at project.name"),
         ("c", _UNUSED)]),
-    "more than are told": (_EMPTY, {f"a{n}": "" for n in range(60)}, [(f"a{n}", _UNUSED) for n in range(50)]),
+    "more than are reported": (_EMPTY, {f"a{n}": "" for n in range(60)}, [(f"a{n}", _UNUSED) for n in range(50)]),
 }  # fmt: skip
 
 
@@ -202,7 +203,7 @@ def test_the_most_and_longest_bindings() -> None:
     ]
 
 
-# Of as many characters as there may be where `a` has 99,999 and `b` 8; a list has no limit of its own.
+# The maximum number of characters, with 99,999 in `a` and 8 in `b`. A list has no separate limit.
 _MILLION = read_yaml("[" + "'${a}', " * 10 + "'${b}$${']")
 
 
@@ -267,7 +268,7 @@ _FIELDS = {
     "delete[0]": "version: 2\ndelete: ['${a}']",
     "version": "version: '${a}'",
 }  # fmt: skip
-# Where nearly any text will do.
+# Fields that accept nearly any text.
 _TAKE_MANY = (
     "project.name",
     "environments.e.name",

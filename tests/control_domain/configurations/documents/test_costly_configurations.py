@@ -1,4 +1,4 @@
-"""Documents as costly as can be are read in little memory, or refused before they cost more."""
+"""The most expensive documents are read in little memory, or refused before they use more."""
 
 import tracemalloc
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _MOST_BYTES = 20_000_000
 
 
 def _read(text: str, bindings: Mapping[str, Any]) -> str | None:
-    """The first that is told."""
+    """Return the first fault that is reported."""
     try:
         read_configuration(text, bindings, lambda value: VARIABLE_KEYS.digest(value, "prj_1"))
     except DocumentFault as error:

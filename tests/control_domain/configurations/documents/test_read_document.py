@@ -1,4 +1,4 @@
-"""The configuration document, version 2: what is read of it."""
+"""The configuration document, version 2: the values that are read from it."""
 
 from collections.abc import Mapping
 
@@ -90,7 +90,7 @@ def test_the_example_of_the_contract() -> None:
         ],
         {},
     )
-    # They are the same where their digests are: the values are looked at by themselves.
+    # Secrets compare by their digests, so the test compares the values separately.
     variables = [value for value in document.resources[1].fields.values() if isinstance(value, Secret)]
     assert [variable.value for variable in variables] == ["production", "postgresql://shop"]
 
@@ -233,7 +233,7 @@ def test_deleted_addresses() -> None:
     }
     text = deleted(*addresses)
     assert _read(text).deleted == {address: line for line, address in enumerate(addresses.values(), start=3)}
-    # What is wanted of the same resource, and what only begins alike, is no contradiction.
+    # Fields of the same resource, and addresses with the same beginning, are not contradictions.
     text += "environments: {a: {variables: {NEW: '', OLD_TOO: ''}, heartbeats: {nightly: }, queues: {r: }}}\n"
     assert len(_read(f"{text}sites: {{s: {{goals: [{{name: Buy, path: /}}]}}}}").deleted) == len(addresses)
 

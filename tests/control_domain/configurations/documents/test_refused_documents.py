@@ -50,7 +50,7 @@ def _of_a(*faults: tuple[str, int, str]) -> Faults:
 
 
 def _each(path: str, first: int, *messages: str) -> Faults:
-    """One on each line: `{}` in the path is a letter, from `a` on."""
+    """Return one fault on each line. `{}` in the path is a letter, from `a` on."""
     return [(path.format(chr(ord("a") + n)), first + n, message) for n, message in enumerate(messages)]
 
 
@@ -70,12 +70,12 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
             ("environments.a.heartbeats.h.crn", 10, "unknown; do you mean cron?"),
             ("sites.s.domain", 13, "unknown; do you mean domains?"),
             ("sites.s.goals[0].pth", 14, "unknown; do you mean path?")]),
-    "what is no mapping": ("version: 2\nproject: a\nenvironments: []\nsites: 1\ndelete: {}", [
+    "a value that is not a mapping": ("version: 2\nproject: a\nenvironments: []\nsites: 1\ndelete: {}", [
         ("project", 2, "must be a mapping, not text"),
         ("environments", 3, "must be a mapping, not a list"),
         ("sites", 4, "must be a mapping, not a whole number"),
         ("delete", 5, "must be a list, not a mapping")]),
-    "what is no mapping within": (
+    "a nested value that is not a mapping": (
         environment("window: []", "approval: true", "variables: [A]", "heartbeats: h", "queues: [q]")
         + "sites: {s: [], t: x}", [
             *_of_a(("window", 4, "must be a mapping, not a list"),
@@ -116,7 +116,7 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
               ("wake_on_request", 6, "must be true or false, not a whole number"),
               ("approval.deploys", 7, "must be true or false, not nothing"),
               ("approval.variables", 7, "must be true or false, not text"))),
-    "a window of nothing": (environment("window: {}"), _of_a(
+    "an empty window": (environment("window: {}"), _of_a(
         *((f"window.{key}", 4, "is missing") for key in ("days", "from", "to")))),
     "a window": (
         environment("window:", "  days: [mon, Tue, 3]", "  from: 9:00", "  to: '24:00'", "  timezone: Oslo"), _of_a(
@@ -128,7 +128,7 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
             ("window.from", 6, _QUOTES.format("a whole number")),
             ("window.to", 7, "has 0 characters: 1 to 20 are allowed"),
             ("window.timezone", 8, f"'localtime' {_ZONE}"))),
-    "days that are one": (environment("window: {days: mon, from: 09:00, to: 10:00}"), _of_a(
+    "a single day instead of a list": (environment("window: {days: mon, from: 09:00, to: 10:00}"), _of_a(
         ("window.days", 4, "must be a list, not text"))),
     "names of variables": (variables("1A: a", "A-B: a", "'': a", "É: a", f"{'A' * 256}: a"), _of_a(*(
         (f"variables.{result}", line, _VARIABLE)
@@ -199,8 +199,8 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
             ("sites.s.domains[9]", 14, "is in the list already"),
             ("sites.s.domains[10]", 15, f"'*.a' {_ORIGIN}")]),
     "no domains": (site("domains: []"), [("sites.s.domains", 4, "has 0 items: 1 is the least")]),
-    "domains of nothing": (site("domains:"), [("sites.s.domains", 4, "must be a list, not nothing")]),
-    "a domain that is no list": (site("domains: a.example"), [("sites.s.domains", 4, "must be a list, not text")]),
+    "empty domains": (site("domains:"), [("sites.s.domains", 4, "must be a list, not nothing")]),
+    "a domain that is not a list": (site("domains: a.example"), [("sites.s.domains", 4, "must be a list, not text")]),
     "too many domains": (site("domains: [" + ",".join(f"a{n}" for n in range(51)) + "]"), [
         ("sites.s.domains", 4, "has 51 items: the limit is 50")]),
     "a site's zone": (site("timezone: europe/oslo"), [("sites.s.timezone", 4, f"'europe/oslo' {_ZONE}")]),
@@ -237,14 +237,14 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
             ("sites", 3, "has 101 sites: the limit of a document is 100")]),
     "too many queues": (environment("queues: {" + ",".join(f"q{n}: " for n in range(1001)) + "}"), [
         ("environments", 2, "has 1,001 queues: the limit of a document is 1,000")]),
-    "addresses that are none": (
+    "invalid addresses": (
         deleted("a b", "environments", "environments.b.variables", "sites.s.goals", "sites.s.variables.X",
                 "environments..b", "environments.b.window.days", "1", "''", "x" * 1501), [
             *((f"delete[{n}]", 3 + n, _ADDRESS) for n in range(7)),
             ("delete[7]", 10, _QUOTES.format("a whole number")),
             ("delete[8]", 11, "has 0 characters: 1 to 1,500 are allowed"),
             ("delete[9]", 12, "has 1,501 characters: 1 to 1,500 are allowed")]),
-    "addresses of nothing": (
+    "addresses with invalid names": (
         deleted("environments.B", "'environments[\"\"]'", "environments.b.variables.1X", "'sites[\"a\\nb\"]'",
                  "'sites[\" a\"]'", "'sites[\"\\ud800\"]'", f"sites.s.goals.{'g' * 101}"), [
             (f"delete[{n}]", 3 + n, _NOWHERE) for n in range(7)]),
@@ -266,7 +266,7 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
     "an address twice": (
         deleted("environments.b", "'environments[\"b\"]'", "environments.b.queues.q", "environments.b"), [
             ("delete[1]", 4, "is already named on line 3"), ("delete[3]", 6, "is already named on line 3")]),
-    "addresses of what is wanted": (
+    "addresses of desired resources": (
         "version: 2\nenvironments:\n  a:\n    variables: {X: '', Y: {keep: true}}\n    heartbeats:\n      h: {}\n"
         "sites:\n  s: {goals: [{name: Sign up, path: /}]}\ndelete:\n- environments.a\n- environments.a.variables.X\n"
         "- environments.a.variables.Y\n- environments.a.variables.Z\n- environments.a.heartbeats.h\n- sites.s\n"
@@ -279,7 +279,7 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
         ("replicas", 4, "must be 1 to 20"), ("replicas", 5, "is given already on line 4"),
         ("branch", 6, "has the tag '!x': only tags of YAML's core schema are allowed; remove it"),
         ("branch", 6, _QUOTES.format("a list")))),
-    "a fault is told once": (environment("replicas: !x 5", "window: !!int x", "variables: {A: !x a}"), _of_a(
+    "a fault is reported once": (environment("replicas: !x 5", "window: !!int x", "variables: {A: !x a}"), _of_a(
         *((path, line, "has the tag '!x': only tags of YAML's core schema are allowed; remove it")
           for path, line in (("replicas", 4),)),
         ("window", 5, "has the tag !!int but is none"),
@@ -288,7 +288,7 @@ _REFUSED: dict[str, tuple[str, Faults]] = {
 
 
 @pytest.mark.parametrize(("text", "faults"), _REFUSED.values(), ids=_REFUSED.keys())
-def test_what_is_refused_where_and_on_which_line(text: str, faults: Faults) -> None:
+def test_faults_have_their_path_and_line(text: str, faults: Faults) -> None:
     with pytest.raises(DocumentFault) as refused:
         _read(text)
     assert refused.value.faults == tuple(Fault(*fault) for fault in faults)

@@ -1,4 +1,4 @@
-"""A project as a document: what a person would write, and nothing that a plan would change."""
+"""A project as a document: as a person would write it, and without anything that a plan would change."""
 
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,7 @@ PRODUCTION: Address = ("environments", "production")
 
 
 def _state(*resources: tuple[Address, dict[str, Value]], **values: Any) -> ProjectState:
-    """With a project called Shop, and defaults for what is not given."""
+    """Return the state of a project "Shop", with defaults for omitted fields."""
     presents = [
         CurrentResource(address, {**FIELDS[kind_of(address)], **fields})
         for address, fields in ((PROJECT, {"name": "Shop"}), *resources)
@@ -29,7 +29,7 @@ def _state(*resources: tuple[Address, dict[str, Value]], **values: Any) -> Proje
 
 
 def _body(state: ProjectState) -> str:
-    """Without the comment on top."""
+    """Return the document without the comment at the top."""
     lines = write_document(state).splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith("#"))
 
@@ -130,7 +130,7 @@ def test_the_header_explains_the_document_and_names_waiting_variables() -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_every_text_survives_writing_and_reading(text: str) -> None:
-    """To readers of YAML 1.1 as well."""
+    """This holds for readers of YAML 1.1 as well."""
     state = _state(
         (PRODUCTION, {"name": text, "type": "staging", "order": 1, "branch": text}),
         ((*PRODUCTION, "queues", text), {}),

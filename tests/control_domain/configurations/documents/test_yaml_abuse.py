@@ -1,4 +1,5 @@
-"""Hostile and tricky YAML, before the readers of both documents: the right value, or every fault in its place."""
+"""Hostile and tricky YAML for the readers of both documents: each text gives the right value, or a fault at the right
+place."""
 
 import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +27,7 @@ from tests.support.hostile_documents import (
     fill_text,
 )
 
-# Each takes a fraction of a second. What grows with the square of the text, or worse, would take minutes.
+# Each text takes a fraction of a second. A reader with quadratic or worse cost would take minutes.
 pytestmark = pytest.mark.timeout(180)
 
 _MOST_BYTES = 20_000_000
@@ -37,7 +38,7 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
 
 
 def _read(kind: str, text: str) -> list[str]:
-    """What the reader says is wrong."""
+    """Return the faults that the reader reports."""
     try:
         _READERS[kind](text)
     except DocumentFault as error:
@@ -73,12 +74,12 @@ _TOO_LARGE = "is a whole number that does not fit into 64 bits: write it in quot
 
 @dataclass(frozen=True)
 class _No:
-    """What is told of the text in its place."""
+    """The fault of the text at its place."""
 
     why: str
 
 
-# What is written, and what a workflow's reader makes of it; then a configuration's where that is something else.
+# The text, and the result of the workflow reader; then the result of the configuration reader if it differs.
 _TEXTS: Mapping[str, tuple[str | _No, ...]] = {
     **{
         text: (text,)
@@ -177,7 +178,7 @@ def test_the_longest_text_and_one_character_more(kind: str) -> None:
     assert len(text) == 50_000
     assert _read(kind, text) == []
     assert _read(kind, text + "x") == ["line 1: has more than 50,000 characters"]
-    # A byte order mark is none of them.
+    # A byte order mark does not count.
     assert _read(kind, f"\ufeff{text}") == []
 
 
@@ -206,7 +207,7 @@ def test_the_deepest_nesting_and_one_level_more(levels: str, kind: str) -> None:
 
 
 _BODIES = {
-    "bytes that are no UTF-8": (b'{"text": "a\xff"}', "text"),
+    "bytes that are not UTF-8": (b'{"text": "a\xff"}', "text"),
     "half a pair in bytes": (b'{"text": "\xed\xa0\x80"}', "text"),
     "half a pair in an escape": (b'{"text": "\\ud83d"}', ""),
     "halves the other way round": (b'{"text": "\\ude80\\ud83d"}', ""),

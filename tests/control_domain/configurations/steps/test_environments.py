@@ -1,4 +1,4 @@
-"""Environments made, changed and removed by a configuration, on both databases."""
+"""Environments that a configuration creates, changes and removes, on both databases."""
 
 import asyncio
 from typing import Any
@@ -39,14 +39,14 @@ MEANWHILE: dict[str, Any] = {
     "replicas": (3, 5),
     "window": (WINDOW, {**WINDOW, "to": "17:00"}),
 }
-"""What is wanted, and what somebody else makes of it first. Of what is true or false, they want the same."""
+"""The desired value of each field, and the value that another change sets first. For booleans, both are the same."""
 
 
 async def test_an_environment_is_created_with_all_fields(configured: ChangedProject) -> None:
     said = {**OTHERWISE, "variables.A": configured.secret("one"), "approval.variables": False}
     assert await configured.plan_and_apply(STAGING, said) == Publications()
     assert await configured.fields(STAGING) == said
-    # Nobody could be told a key.
+    # The step creates no key, because it could show the key to no person.
     assert await configured.managed.count(IngestKey) == 0
     environment = await configured.environment("staging")
     settings = {name: value for name, value in said.items() if name not in ("locked", "variables.A")}
@@ -204,7 +204,7 @@ async def test_a_concurrent_scaling_by_a_person_is_not_lost(configured: ChangedP
             return_exceptions=True,
         )
         assert isinstance(result, Publications | StepFailed), result
-        # Either it came first, and the operator saw it, or it was refused.
+        # The change was either first, so that the operator saw it, or refused.
         assert (await configured.environment()).desired_replicas == 5
 
 

@@ -1,4 +1,4 @@
-"""A configuration makes no more objects than people may."""
+"""A configuration creates no more objects than people may create."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Heartbeats and queues made, changed and removed by a configuration, on both databases."""
+"""Heartbeats and queues that a configuration creates, changes and removes, on both databases."""
 
 from typing import Any
 
@@ -121,7 +121,7 @@ async def test_changing_settings_keeps_the_history_of_a_heartbeat(
     await configured.plan_and_apply(BACKUP, {"cron": None, "period": "2h", "failures_before_down": 2})
     state = await _state(configured)
     assert (state.state, state.last_success_ms, state.due_ms) == ("up", now_ms, now_ms + 7_200_000)
-    # A consumer that has read the settings from before must not write what they came to.
+    # A consumer that has read the former settings must not write a state based on them.
     assert state.version > 4
 
 
@@ -175,7 +175,7 @@ async def test_a_heartbeat_removed_since_the_plan_is_not_changed(configured: Cha
     gone = 'environments.production.heartbeats["Nightly backup"] was removed meanwhile; make a new review.'
     assert await configured.refused(change) == gone
     assert await configured.repeated(removal) == Publications()
-    # Nor where its environment is gone with it.
+    # The same holds if its environment was removed too.
     await configured.managed.remove_environment()
     assert await configured.refused(change) == gone
     assert await configured.repeated(removal) == Publications()

@@ -1,4 +1,4 @@
-"""Thresholds and notification rules made, changed and removed by a configuration, on both databases."""
+"""Thresholds and notification rules that a configuration creates, changes and removes, on both databases."""
 
 import json
 from typing import Any
@@ -59,7 +59,7 @@ async def test_a_threshold_is_created_changed_and_removed(configured: ChangedPro
         "window": "10m",
         "severity": "critical",
     }
-    # Its incident ends with it.
+    # The incident ends with its threshold.
     number = await _read(configured, AlertThreshold.id)
     await _add(configured, AlertState(key=f"threshold {number}", phase="firing", since=NOW, evaluated_at=NOW))
     remove = await configured.plan_one(SLOW)

@@ -1,4 +1,4 @@
-"""What a configuration changes of the project itself, on both databases."""
+"""Changes of the project itself by a configuration, on both databases."""
 
 import pytest
 from sqlalchemy import update

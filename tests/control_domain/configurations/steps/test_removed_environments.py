@@ -1,4 +1,4 @@
-"""Environments removed by a configuration, on both databases."""
+"""Environments that a configuration removes, on both databases."""
 
 import asyncio
 from typing import Any
@@ -35,7 +35,7 @@ async def test_an_environment_is_removed_with_its_keys_and_monitors(configured: 
     assert await configured.fields(PRODUCTION) is None
     name, _ = (await configured.audited())[-1]
     assert name == "environment.remove"
-    # What is gone already is as it shall be.
+    # A resource that is already removed is in the desired state.
     assert await configured.repeated(action) == Publications()
 
 
@@ -81,7 +81,7 @@ async def test_an_environment_whose_branch_was_cleared_is_removed(configured: Ch
 
 @pytest.mark.both_databases
 async def test_removing_waits_for_the_deployer(configured: ChangedProject) -> None:
-    """It holds its lease before the environment, and so does this: neither waits for the other crosswise."""
+    """The deployer locks its lease before the environment, and so does the step, so the two cannot deadlock."""
     number = configured.managed.environment.id
     sessions = configured.managed.engines.sessions
     async with sessions() as session, session.begin():

@@ -1,4 +1,4 @@
-"""Sites and their goals made, changed and removed by a configuration, on both databases."""
+"""Sites and their goals that a configuration creates, changes and removes, on both databases."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ async def _site(configured: ChangedProject) -> Site:
 
 
 async def _goals(configured: ChangedProject) -> dict[str, tuple[int, str | None, str | None]]:
-    """By name: the number, and what is counted."""
+    """Return the number and the target of each goal by name."""
     async with configured.managed.engines.sessions() as session:
         goals = (await session.execute(select(Goal))).scalars()
         return {goal.name: (goal.id, goal.event, goal.path) for goal in goals}
@@ -51,7 +51,7 @@ async def test_a_site_is_created_with_its_goals(configured: ChangedProject) -> N
     }
     details = {"project": configured.project.public_id, "name": "www", **SAID}
     assert await configured.audited() == [("site.create", details)]
-    # Whoever has made it may have ended before the edges were told.
+    # The process that created the site may have ended before it informed the edges.
     assert await configured.repeated(action) == result
 
 

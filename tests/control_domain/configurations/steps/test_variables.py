@@ -1,4 +1,4 @@
-"""Variables set by a configuration among those that it leaves alone, on both databases."""
+"""Variables that a configuration sets, next to variables that it omits, on both databases."""
 
 import pytest
 from sqlalchemy import select
@@ -21,7 +21,7 @@ A, B, C = (("environments", "production", "variables", name) for name in "ABC")
 
 
 async def _values(configured: ChangedProject, slug: str = "production") -> dict[str, str]:
-    """Those that count."""
+    """Return the current variables."""
     environment = await configured.environment(slug)
     async with configured.managed.engines.sessions() as session:
         present = await find_newest_variables(session, environment)
@@ -29,7 +29,7 @@ async def _values(configured: ChangedProject, slug: str = "production") -> dict[
 
 
 async def _waiting(configured: ChangedProject) -> list[tuple[str, dict[str, str], int | None]]:
-    """The changes for a second person: the state of each, its variables, and who has asked for it."""
+    """Return the changes for a second person: state, variables and requester of each."""
     query = (
         select(VariableChange, Environment.public_id)
         .join(Environment, Environment.id == VariableChange.environment_id)
@@ -77,7 +77,7 @@ async def test_authors_of_the_omitted_variables_stay_authors(configured: Changed
 
 
 @pytest.mark.parametrize("is_gated", [False, True])
-async def test_who_made_the_review_is_the_author_whoever_applies_it(
+async def test_author_of_the_review_is_the_author_of_its_changes(
     configured: ChangedProject, is_gated: bool
 ) -> None:
     managed = configured.managed
@@ -180,7 +180,7 @@ async def test_variables_that_need_approval_wait(configured: ChangedProject) -> 
     assert await _values(configured) == {"A": "1"}
     deployer = configured.managed.people["deployer"].id
     assert await _waiting(configured) == [("pending", {"A": "2"}, deployer)]
-    # What waits is as it shall be.
+    # A waiting change is in the desired state.
     await configured.repeated(action)
     assert await configured.fields(PRODUCTION) == {
         **(await configured.fields(PRODUCTION) or {}),
@@ -217,7 +217,8 @@ async def test_new_variables_wait_beside_those_awaiting_approval(configured: Cha
     await configured.managed.propose_variables("A=2\nC=2")
     await configured.plan_and_apply(PRODUCTION, {"variables.D": configured.secret("3")})
     people = configured.managed.people
-    # Each is approved by itself: nobody approves what they have asked for as a part of another person's change.
+    # Each change is approved separately, so that no requester can approve variables as a part of another person's
+    # change.
     assert await _waiting(configured) == [
         ("pending", {"A": "2", "C": "2"}, people["owner"].id),
         ("pending", {"D": "3"}, people["deployer"].id),

@@ -26,7 +26,7 @@ from tests.support.monitored import open_states
 
 _ROUNDS = 10
 _GONE = (NotFound, NoResultFound)
-"""What a request raises that finds no environment: by an operation, or by the lookup of the test."""
+"""The errors of a request that finds no environment: from an operation, or from the look-up of the test."""
 
 
 async def _remove_gated(managed: ManagedProject, name: str) -> None:
@@ -100,7 +100,7 @@ async def test_protecting_at_the_same_time_leaves_no_row(managed: ManagedProject
         assert await managed.count(ProtectedVariable) == 0
 
 
-async def test_what_was_read_before_the_removal_is_not_found(managed: ManagedProject) -> None:
+async def test_environment_read_before_the_removal_is_not_found(managed: ManagedProject) -> None:
     """The request has read the environment, which is removed when the request writes."""
     await managed.remove_environment()
     keys, actor = managed.engines.sealing_keys, Actor("test")
@@ -117,7 +117,7 @@ async def test_what_was_read_before_the_removal_is_not_found(managed: ManagedPro
 async def test_a_consumer_that_writes_during_the_removal_continues(
     managed: ManagedProject, database_url: str
 ) -> None:
-    """The second attempt at the latest leaves out what is of the removed queue."""
+    """At the latest, the second attempt omits the rows of the removed queue."""
     queue = (await managed.objects.add_queue()).id
     states = await open_states(database_url)
     seen = SeenQueue(queue, managed.environment.public_id, "s1", 1, 1, 1, None, None, None, None)
@@ -135,7 +135,7 @@ async def test_a_consumer_that_writes_during_the_removal_continues(
             await remove_environment(session, target, managed.actor(), NOW)
             writing = asyncio.create_task(write())
             await ends_or_waits(managed.engines.sessions, writing)
-            # It waits for the end of the removal.
+            # The consumer waits for the end of the removal.
             assert not writing.done()
         await writing
         assert await managed.count(QueueState) == 0

@@ -1,4 +1,4 @@
-"""Environments are removed with all that belongs to them, and nothing else, on both databases."""
+"""Environments are removed with all their rows and no others, on both databases."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -71,7 +71,7 @@ AGREED = {"lowered": ["the environment itself"]}
 
 
 def _find_referring(to: str) -> set[str]:
-    """Return the tables with a foreign key to this one, and to those in turn."""
+    """Return the tables with a direct or indirect foreign key to this one."""
     found: set[str] = set()
     ahead = [to]
     while ahead:
@@ -245,7 +245,7 @@ async def test_deployments_are_kept_without_their_environment(managed: ManagedPr
     assert [event for event in events if event[:2] == approval] == [
         (*approval, "firing"),
         (*approval, "resolved"),
-        # Once more, as for all incidents that a removed environment leaves open: it changes nothing.
+        # Emit it again, as for all incidents that a removed environment leaves open: it changes nothing.
         (*approval, "resolved"),
     ]
     assert (waited.status, waited.environment_id, waited.finished_at) == ("canceled", None, NOW)

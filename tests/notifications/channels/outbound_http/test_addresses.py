@@ -1,4 +1,4 @@
-"""Which addresses channels may reach."""
+"""Addresses that channels may reach."""
 
 import ipaddress
 

@@ -21,7 +21,7 @@ from tests.notifications.channels.tls_certificates import make_certificates
 
 
 class Names:
-    """Answers the look-up of any name with the next list of addresses, and with the last one from then on."""
+    """Resolves any name to the next list of addresses, and to the last list from then on."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self.answers = list(answers)
@@ -54,7 +54,7 @@ _REFUSED_HOSTS = (
     "169.254.169.254",
     "10.1.2.3",
     "0.0.0.0",
-    # Other spellings of 127.0.0.1, which the C library reads as that.
+    # Other spellings of 127.0.0.1 that the C library accepts.
     "2130706433",
     "0x7f000001",
     "0x7f.0.0.1",
@@ -94,7 +94,7 @@ async def test_name_of_a_refused_address_is_refused(answer: list[str]) -> None:
     error = await _fail("http://receiver.test:1/", names=Names(answer))
     assert error.is_permanent
     assert "receiver.test has an address that channels may not reach" in str(error)
-    # What the name resolves to would tell members about the operator's network.
+    # The resolved address would reveal the operator's network to members.
     assert not any(address in str(error) for address in answer)
 
 
@@ -108,7 +108,7 @@ async def test_metadata_services_stay_refused_where_private_addresses_are_allowe
 
 
 async def test_connection_goes_to_the_address_that_was_checked() -> None:
-    # The second answer would be refused: the name is looked up once for a connection, and connected to by address.
+    # The second answer would be refused. The name is looked up once for a connection, which then uses the address.
     names = Names(["127.0.0.1"], ["169.254.169.254"])
     async with (
         run_receiver() as receiver,
@@ -218,7 +218,7 @@ async def test_slow_name_server_ends_in_time() -> None:
             await http.post("http://receiver.test/", b"{}", {}, seconds=0.1)
 
 
-async def test_status_counts_although_the_body_breaks_off() -> None:
+async def test_status_counts_if_the_body_is_truncated() -> None:
     async def break_off(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(status=202, headers={"Content-Length": "100"})
         await response.prepare(request)
@@ -233,7 +233,7 @@ async def test_status_counts_although_the_body_breaks_off() -> None:
     assert (reply.status, reply.body) == (202, b"half")
 
 
-async def test_status_counts_although_the_body_does_not_end_in_time() -> None:
+async def test_status_counts_if_the_body_is_too_slow() -> None:
     async def stall(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(status=202, headers={"Content-Length": "100"})
         await response.prepare(request)
@@ -247,7 +247,7 @@ async def test_status_counts_although_the_body_does_not_end_in_time() -> None:
     assert (reply.status, reply.body) == (202, b"half")
 
 
-async def test_failed_connections_are_told_plainly_and_tried_again(tmp_path: Path) -> None:
+async def test_failed_connections_are_explained_and_retried(tmp_path: Path) -> None:
     certificates = make_certificates(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as unused:
         closed = unused.getsockname()[1]
@@ -282,7 +282,7 @@ async def test_certificate_is_checked_for_the_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["a..example", "a" * 64 + ".example"])
-async def test_a_host_that_is_no_name_is_not_tried_again(host: str) -> None:
+async def test_invalid_host_name_is_not_retried(host: str) -> None:
     error = await _fail(f"http://{host}/", names=Names([]))
     assert error.is_permanent
 
@@ -290,7 +290,7 @@ async def test_a_host_that_is_no_name_is_not_tried_again(host: str) -> None:
 async def test_a_process_reads_the_certificates_of_the_system_at_most_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It takes 30 ms of the event loop."""
+    """Reading them blocks the event loop for 30 ms."""
     made: list[ssl.SSLContext] = []
 
     def make() -> ssl.SSLContext:

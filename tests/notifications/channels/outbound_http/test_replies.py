@@ -1,4 +1,4 @@
-"""What the answers of receivers mean."""
+"""The meaning of receivers' responses."""
 
 import datetime as dt
 
@@ -32,7 +32,7 @@ def _classify(reply: Reply, *, retry_client_errors: bool = False) -> str:
 
 
 _MEANINGS = {
-    # Status: for a service, and for a webhook.
+    # A status, and its meaning for a service and for a webhook.
     200: ("sent", "sent"),
     202: ("sent", "sent"),
     204: ("sent", "sent"),

@@ -1,4 +1,4 @@
-"""Backups of a small data folder: what is in them, what stops them, and what they are restored into."""
+"""Backups of a small data folder: their content, the causes of failures, and the folders for a restore."""
 
 import asyncio
 import contextlib
@@ -91,7 +91,7 @@ async def test_a_backup_is_private_and_is_restored_into_an_empty_folder_only(
     for folder, expected in ((engines.data, "is not empty"), (target, "is not empty")):
         with pytest.raises(BackupFailed, match=expected):
             restore_backup(backup, folder)
-    # A restore that was killed does not start, and is not restored into.
+    # A folder of a killed restore does not start, and accepts no restore.
     (target / RESTORING).mkdir()
     with pytest.raises(DataFolderUnusable, match="was interrupted"), lock_data_folder(target):
         pass
@@ -99,7 +99,7 @@ async def test_a_backup_is_private_and_is_restored_into_an_empty_folder_only(
         restore_backup(backup, target)
 
 
-async def test_what_is_damaged_or_newer_is_refused_and_leaves_nothing(
+async def test_damaged_or_newer_backups_are_refused_and_leave_nothing(
     engines: Engines, tmp_path: Path
 ) -> None:
     made = await create_backup(engines, make_request(Settings(), engines.data, "command", tmp_path / "to"))
@@ -154,7 +154,7 @@ async def test_a_full_disk_a_cancelled_and_a_killed_backup_leave_no_backup(
         assert attempt is not None and attempt["source"] == "schedule"
         return sorted(path.name for path in folder.iterdir() if path.name != ".lock"), attempt["error"]
 
-    # Too little space before it begins, and space that others take meanwhile.
+    # Too little space at the beginning, and space that other processes use meanwhile.
     full = make_request(Settings(min_free_bytes=2**60), engines.data, "schedule")
     with pytest.raises(BackupFailed, match="PHAROS_MIN_FREE_BYTES"):
         await create_backup(engines, full)
@@ -166,7 +166,7 @@ async def test_a_full_disk_a_cancelled_and_a_killed_backup_leave_no_backup(
         with pytest.raises(BackupFailed, match="MiB free"):
             await create_backup(engines, request)
     assert shown()[0] == []
-    # What a killed process has left is removed by the next one.
+    # The next backup removes the files of a killed one.
     (folder / "2026-01-01T00-00-00Z.partial").mkdir()
     started = asyncio.Event()
     loop = asyncio.get_running_loop()

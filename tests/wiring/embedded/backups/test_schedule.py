@@ -1,4 +1,4 @@
-"""When a scheduled backup and its restore test are due."""
+"""The due times of scheduled backups and of restore tests."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -24,7 +24,7 @@ def test_a_backup_is_due_after_the_hours_and_is_tried_again_after_a_failure() ->
         ([], None, 24, True),
         ([_backup(23.9)], None, 24, False),
         ([_backup(24)], None, 24, True),
-        # One of a person does not replace a scheduled one.
+        # A manual backup does not replace a scheduled one.
         ([_backup(1, "command")], None, 24, True),
         ([_backup(25)], {**failed, "at": _at(0.9)}, 24, False),
         ([_backup(25)], {**failed, "at": _at(1)}, 24, True),
