@@ -42,6 +42,9 @@ async def test_deploy_roll_back_and_approve(people: tuple[Person, Person, Platfo
     first = await _deploy(owner, place)
     await owner.page.get_by_text("Live after").first.wait_for()
     await _check_against_api(owner, first)
+    # The project has one environment: there is none to promote to.
+    await owner.wait_until_quiet()
+    assert await owner.page.get_by_role("button", name="Promote").count() == 0
     again = await _deploy(owner, place)
     assert again > first
 
