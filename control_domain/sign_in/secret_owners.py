@@ -25,6 +25,9 @@ class LinkOwner(TypedDict):
     """The person of a sign-in link."""
 
     person: PersonSummary
+    has_password: Annotated[
+        bool, Meta(description="True if the person has a password, which the link replaces.")
+    ]
     expires_at: str
 
 
@@ -44,7 +47,11 @@ class InvitedPerson(TypedDict):
 async def describe_link(session: AsyncSession, secret: str, now: datetime) -> LinkOwner:
     """Return the person of a link. Raises `NotFound` for a link that cannot be used."""
     link, person = await find_link(session, secret, now)
-    return {"person": summarize_person(person), "expires_at": format_time(link.expires_at)}
+    return {
+        "person": summarize_person(person),
+        "has_password": await read_password_hash(session, person.id) is not None,
+        "expires_at": format_time(link.expires_at),
+    }
 
 
 async def describe_invitation(session: AsyncSession, secret: str, now: datetime) -> InvitedPerson:

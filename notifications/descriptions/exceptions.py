@@ -5,6 +5,7 @@ from typing import Any
 
 from notifications.descriptions.interface import Description, Subject
 from notifications.descriptions.read_facts import (
+    TITLE_LENGTH,
     count_noun,
     cut_title,
     read_number,
@@ -15,6 +16,8 @@ from notifications.descriptions.read_facts import (
 from notifications.descriptions.thresholds import read_float
 from notifications.message import Figure
 
+_MESSAGE_LENGTH = 80
+"""How many characters of an exception's message its title has at most."""
 _ENDS = {"resolved": "was resolved", "ignored": "was ignored", "forgotten": "was not resolved for 30 days"}
 
 
@@ -45,7 +48,9 @@ def describe(subject: Subject) -> Description:
         figures = _spike_figures(facts)
         details += _explain_spike(facts)
     else:
-        title = f"New exception {exception}{where}"
+        title, is_complete = _title_of_new(exception, where, message)
+        if is_complete:
+            details = details[1:]
         if at := read_time(facts, "first_seen_ms"):
             details.append(f"First seen at {at}.")
     return Description(
@@ -59,6 +64,19 @@ def describe(subject: Subject) -> Description:
         },
         command=_command(facts, group),
     )
+
+
+def _title_of_new(exception: str, where: str, message: str | None) -> tuple[str, bool]:
+    """Return a title with the start of the message, and True if it has the whole message."""
+    title = f"New exception {exception}{where}"
+    if not message:
+        return title, False
+    if exception == message:
+        return title, True
+    first_line = message.strip().partition("\n")[0].rstrip()
+    start = first_line if len(first_line) <= _MESSAGE_LENGTH else f"{first_line[:_MESSAGE_LENGTH].rstrip()}…"
+    title = f"{title}: {start.removesuffix('.')}"
+    return title, start == message and len(title) <= TITLE_LENGTH
 
 
 def _name(facts: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from notifications.render.words import to_line
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The year 9999: `datetime` has no later times.
 _LAST_MS = 253_402_300_799_000
-_TITLE_LENGTH = 200
+TITLE_LENGTH = 200
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 
@@ -59,4 +59,4 @@ def count_noun(count: int, noun: str) -> str:
 
 def cut_title(title: str) -> str:
     """Return the title with at most 200 characters."""
-    return title if len(title) <= _TITLE_LENGTH else title[: _TITLE_LENGTH - 1].rstrip() + "…"
+    return title if len(title) <= TITLE_LENGTH else title[: TITLE_LENGTH - 1].rstrip() + "…"

@@ -42,6 +42,9 @@ async def test_deploy_roll_back_and_approve(people: tuple[Person, Person, Platfo
     first = await _deploy(owner, place)
     await owner.page.get_by_text("Live after").first.wait_for()
     await _check_against_api(owner, first)
+    # The project has one environment: there is none to promote to.
+    await owner.wait_until_quiet()
+    assert await owner.page.get_by_role("button", name="Promote").count() == 0
     again = await _deploy(owner, place)
     assert again > first
 
@@ -60,7 +63,7 @@ async def test_deploy_roll_back_and_approve(people: tuple[Person, Person, Platfo
     await owner.open(place)
     await owner.page.get_by_role("button", name="Deploy", exact=True).click()
     await owner.page.get_by_role("button", name="Ask for approval").click()
-    await owner.page.get_by_text("You asked for it: somebody else approves it.").wait_for()
+    await owner.page.get_by_text("You asked for it, so somebody else must approve it.").wait_for()
     waiting = int(owner.page.url.rsplit("/", 1)[1])
     await second.open("/deploy?tab=approvals")
     await second.page.get_by_role("link", name=f"Deployment #{waiting}").wait_for()

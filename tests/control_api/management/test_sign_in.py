@@ -203,6 +203,10 @@ async def test_a_link_sets_the_password_once(api: Api) -> None:
     link = await add_link(api)
     named = await call(elsewhere, "POST", f"{SESSION}/link/owner", {"link": link})
     assert (named.status, named.data["person"]["id"]) == (200, api.platform.acme.people["owner"].public_id)
+    # The page offers a new person neither the sign-in with the present password nor to revoke tokens.
+    assert named.data["has_password"] is True
+    first = await call(elsewhere, "POST", f"{SESSION}/link/owner", {"link": await add_link(api, "viewer")})
+    assert first.data["has_password"] is False
     body = {"link": link, "password": "short"}
     browser = Browser(api.platform)
     weak = await call(browser, "POST", f"{SESSION}/link", body)

@@ -23,6 +23,7 @@ QUEUE = {
 }
 SIZE = {**QUEUE, "name": "backlog", "unit": "jobs", "value": 1200, "threshold": 1000.0, "recovery": 500.0}
 WORKER = {"queue": "mail", "queue_id": 4, "worker": "w-1", "status": "busy", "last_report_ms": AT}
+LONG_MESSAGE = "no price " * 20 + "for 'shoes'"
 GROUP = {
     "group": "00ff00ff00ff00ff",
     "environment": "env_1",
@@ -141,9 +142,25 @@ CASES: list[Case] = [
         "exception.new",
         "firing",
         GROUP,
-        "New exception ValueError in api",
-        ["no price for 'shoes'", "Raised at shop/cart.py in total.", "First seen at 26 Nov 2026, 03:00 UTC."],
+        "New exception ValueError in api: no price for 'shoes'",
+        ["Raised at shop/cart.py in total.", "First seen at 26 Nov 2026, 03:00 UTC."],
         "pharos issues show 00ff00ff00ff00ff --environment env_1",
+    ),
+    (
+        "exception.new",
+        "firing",
+        {**GROUP, "message": LONG_MESSAGE},
+        f"New exception ValueError in api: {'no price ' * 8}no price…",
+        [LONG_MESSAGE, "Raised at shop/cart.py in total.", "First seen at 26 Nov 2026, 03:00 UTC."],
+        "pharos issues show 00ff00ff00ff00ff --environment env_1",
+    ),
+    (
+        "exception.new",
+        "firing",
+        {"message": "no price", "group": "00ff00ff00ff00ff"},
+        "New exception no price",
+        [],
+        "pharos issues show 00ff00ff00ff00ff",
     ),
     (
         "exception.new",

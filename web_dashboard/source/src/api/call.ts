@@ -72,13 +72,13 @@ export async function callPage<R extends Answer>(request: Promise<R>): Promise<S
     answer = await request;
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
-    throw new ApiProblem(0, 'No connection', 'Pharos does not answer. Check that it runs, and your connection.');
+    throw new ApiProblem(0, 'No connection', 'Pharos does not answer. Check that it is running and that your connection works.');
   }
   const { response } = answer;
   if (response?.ok) return answer.data as Success<R>;
   if (answer.error instanceof DOMException && answer.error.name === 'AbortError') throw answer.error;
   if (response === undefined) {
-    throw new ApiProblem(0, 'No connection', 'Pharos does not answer. Check that it runs, and your connection.');
+    throw new ApiProblem(0, 'No connection', 'Pharos does not answer. Check that it is running and that your connection works.');
   }
   if (response.status === 401) for (const listener of signedOutListeners) listener();
   throw readProblem(response, answer.error);

@@ -26,7 +26,7 @@ export function ifMatch(etag: string): { 'If-Match'?: string } {
 
 /** Return a text about a failed change for the foot of a form; for a version that is out of date, what to do. */
 export function describeChangeError(error: unknown): string {
-  if (error instanceof ApiProblem && error.status === 412) return 'Somebody changed this meanwhile. Close this dialog to see the present state, then make your change again.';
+  if (error instanceof ApiProblem && error.status === 412) return 'Somebody else has changed this since you opened it. Close this dialog to see the current state, then make your change again.';
   if (error instanceof ApiProblem && error.errors.length > 0) return `Nothing was saved: ${error.errors.map((each) => `${each.field} ${each.message}`).join('; ')}.`;
   return describeError(error);
 }

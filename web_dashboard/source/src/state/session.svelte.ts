@@ -34,7 +34,7 @@ export async function readSession(): Promise<Session | null> {
   try {
     response = await fetch('/api/v1/session', { headers: { accept: 'application/json' } });
   } catch {
-    throw new ApiProblem(0, 'No connection', 'Pharos does not answer. Check that it runs, and your connection.');
+    throw new ApiProblem(0, 'No connection', 'Pharos does not answer. Check that it is running and that your connection works.');
   }
   const found = response.ok ? ((await response.json()) as { data: Session }).data : null;
   // A later read has answered before this one.

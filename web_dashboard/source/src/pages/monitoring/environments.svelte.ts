@@ -1,9 +1,12 @@
-// The environments of all projects, and the one that was looked at last in this browser.
-import { listProjects } from '../../../generated/client/sdk.gen';
+// The environments of all projects, and the one whose telemetry is shown first.
+import { listLogs, listProjects, listServices, readOverview } from '../../../generated/client/sdk.gen';
 import type { Project } from '../../../generated/client/types.gen';
-import { callPage } from '../../api/call';
+import { call, callPage } from '../../api/call';
+import { lastEnvironment, rememberEnvironment } from '../../state/last_environment';
 
-const LAST = 'pharos-environment';
+/** How many environments are asked for telemetry: each takes two queries of the column store. */
+const ASKED = 6;
+const SINCE = '7d';
 
 export interface NamedEnvironment {
   id: string;
@@ -11,6 +14,9 @@ export interface NamedEnvironment {
   label: string;
   project: string;
 }
+
+/** The environment that was opened without a choice and without telemetry in any environment. */
+let guessed: string | undefined;
 
 const rank = (type: string) => (type === 'production' ? 0 : type === 'preview' ? 2 : 1);
 
@@ -33,10 +39,34 @@ export async function loadEnvironments(signal: AbortSignal): Promise<NamedEnviro
     }));
 }
 
-export function rememberEnvironment(id: string): void {
-  localStorage.setItem(LAST, id);
+/**
+ * Return the environment to open: the one that was looked at last, else one with telemetry of the last week, else the
+ * first. Undefined if there is none.
+ */
+export async function chooseEnvironment(environments: readonly NamedEnvironment[], signal: AbortSignal): Promise<string | undefined> {
+  const last = lastEnvironment();
+  if (environments.length < 2 || environments.some((each) => each.id === last)) {
+    return environments.find((each) => each.id === last)?.id ?? environments[0]?.id;
+  }
+  const overview = await call(readOverview({ signal })).catch(() => undefined);
+  const busy = new Map((overview?.projects ?? []).map((each) => [each.project.id, (each.requests ?? 0) + (each.exceptions ?? 0)]));
+  const first = environments.toSorted((a, b) => (busy.get(b.project) ?? 0) - (busy.get(a.project) ?? 0)).slice(0, ASKED);
+  const answers = await Promise.allSettled(first.map((each) => hasTelemetry(each.id, signal)));
+  const found = first.find((_, i) => answers[i]?.status === 'fulfilled' && answers[i].value);
+  if (!found) guessed = environments[0]?.id;
+  return (found ?? environments[0])?.id;
 }
 
-export function lastEnvironment(): string | null {
-  return localStorage.getItem(LAST);
+/** Remember the environment that somebody looks at, unless it was opened only because no environment has telemetry. */
+export function noteShown(environment: string): void {
+  if (environment === guessed) return;
+  guessed = undefined;
+  rememberEnvironment(environment);
+}
+
+async function hasTelemetry(environment: string, signal: AbortSignal): Promise<boolean> {
+  const path = { environment };
+  const query = { since: SINCE, limit: 1 };
+  const found = await Promise.all([callPage(listServices({ path, query, signal })), callPage(listLogs({ path, query, signal }))]);
+  return found.some(({ data }) => data.length > 0);
 }

@@ -38,7 +38,7 @@ export class SignInForm {
   }
 
   #read(answer: Answer): void {
-    if (!answer.response) throw new ApiProblem(0, 'No connection', 'Pharos does not answer. Check that it runs, and your connection.');
+    if (!answer.response) throw new ApiProblem(0, 'No connection', 'Pharos does not answer. Check that it is running and that your connection works.');
     const problem = (answer.error ?? {}) as { type?: string; detail?: string; errors?: { field: string; message: string }[] };
     if (problem.type === '/problems/second-factor-required' && !this.needsCode) {
       this.needsCode = true;

@@ -1,4 +1,4 @@
-// Programs that send one event, or OpenTelemetry data, to this installation.
+// Programs that send one event to this installation.
 
 export interface Snippet {
   id: string;
@@ -80,25 +80,6 @@ func main() {
 \tdefer response.Body.Close()
 \tfmt.Println(response.Status)
 }`,
-    },
-    {
-      id: 'opentelemetry',
-      label: 'OpenTelemetry',
-      code: `export OTEL_SERVICE_NAME=my-service
-export OTEL_EXPORTER_OTLP_ENDPOINT=${baseUrl}/api/v1/otlp
-export OTEL_EXPORTER_OTLP_PROTOCOL=http/json
-export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer%20${key}"`,
-      note: 'For the SDKs of Node, .NET and others that speak JSON.',
-    },
-    {
-      id: 'java',
-      label: 'Java',
-      code: `export OTEL_SERVICE_NAME=my-service
-export OTEL_EXPORTER_OTLP_ENDPOINT=${baseUrl}/api/v1/otlp
-export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
-export OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer%20${key}"
-java -javaagent:opentelemetry-javaagent.jar -jar app.jar`,
-      note: 'The agents of Java, Python and Go speak protobuf: start Pharos with PHAROS_OTLP_PROTOBUF=1.',
     },
   ];
 }

@@ -4,7 +4,7 @@ import type { Channel } from '../../../../generated/client/types.gen';
 export const GUIDES: Record<Channel['type'], string[]> = {
   email: ['Enter the address that gets the messages. For several people use a mailing list, or a channel each.'],
   webhook: [
-    'Enter the URL of your program. Pharos posts JSON to it, signed as of Standard Webhooks.',
+    'Enter the URL of your program. Pharos posts JSON to it, signed according to Standard Webhooks.',
     'Without a signing secret of your own, Pharos makes one and shows it once.',
     'Answer 2xx within 15 seconds, and do the work afterwards.',
   ],

@@ -17,7 +17,7 @@ const LENGTHS: [number, string][] = [
 export async function acknowledge(incident: Incident, group: boolean, then: () => Promise<void>): Promise<void> {
   try {
     const answer = await call(acknowledgeIncident({ path: { incident: incident.id }, body: { group } }));
-    showToast(group ? `${plural(answer.incidents, 'incident')} acknowledged` : 'Acknowledged: no reminders follow, the end is sent');
+    showToast(group ? `${plural(answer.incidents, 'incident')} acknowledged` : 'Acknowledged: Pharos sends no more reminders, only the end of the incident');
     await then();
   } catch (error) {
     showToast(describeError(error), { tone: 'bad' });
@@ -27,7 +27,7 @@ export async function acknowledge(incident: Incident, group: boolean, then: () =
 async function silence(incident: Incident, seconds: number, group: boolean, then: () => Promise<void>): Promise<void> {
   try {
     await call(silenceIncident({ path: { incident: incident.id }, body: { seconds, group } }));
-    showToast('Silenced: it is not sent until the silence ends');
+    showToast('Silenced: Pharos sends nothing about it until the silence ends');
     await then();
   } catch (error) {
     showToast(describeError(error), { tone: 'bad' });

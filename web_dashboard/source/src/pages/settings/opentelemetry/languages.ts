@@ -5,8 +5,8 @@ export interface Language {
   label: string;
   /** The protocol that its exporter speaks; JSON needs no setting of the installation. */
   protocol: 'http/json' | 'http/protobuf';
-  /** More variables for this language. */
-  variables?: Record<string, string>;
+  /** The value of `OTEL_TRACES_EXPORTER` and its siblings, if it is not `otlp`: it then decides the protocol. */
+  exporter?: string;
   /** How to install the SDK and start an application with it. */
   start: string;
 }
@@ -21,9 +21,10 @@ export const LANGUAGES: Language[] = [
   {
     id: 'python',
     label: 'Python',
-    protocol: 'http/protobuf',
-    variables: { OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED: 'true' },
-    start: 'pip install opentelemetry-distro opentelemetry-exporter-otlp-proto-http\nopentelemetry-bootstrap -a install\nopentelemetry-instrument python app.py',
+    // The exporter of `otlp` knows only protobuf and gRPC; the one in JSON is a beta version, which pip installs only if it is named.
+    protocol: 'http/json',
+    exporter: 'otlp_json_http',
+    start: "pip install opentelemetry-distro opentelemetry-instrumentation-logging 'opentelemetry-exporter-otlp-json-http>=0.66b0'\nopentelemetry-bootstrap -a install\nopentelemetry-instrument python app.py",
   },
   {
     id: 'go',
@@ -51,20 +52,19 @@ export const LANGUAGES: Language[] = [
   },
 ];
 
-/** Return the environment variables as lines of a shell or of an environment file. */
+/** Return the environment variables as lines of a shell. */
 export function writeVariables(language: Language, origin: string, key: string, service: string, environment: string): string {
   const variables: Record<string, string> = {
     OTEL_SERVICE_NAME: service,
     OTEL_RESOURCE_ATTRIBUTES: `deployment.environment.name=${environment}`,
     OTEL_EXPORTER_OTLP_ENDPOINT: `${origin}/api/v1/otlp`,
-    OTEL_EXPORTER_OTLP_PROTOCOL: language.protocol,
+    ...(language.exporter ? {} : { OTEL_EXPORTER_OTLP_PROTOCOL: language.protocol }),
     OTEL_EXPORTER_OTLP_HEADERS: `Authorization=Bearer%20${key}`,
-    OTEL_TRACES_EXPORTER: 'otlp',
-    OTEL_METRICS_EXPORTER: 'otlp',
-    OTEL_LOGS_EXPORTER: 'otlp',
-    ...language.variables,
+    OTEL_TRACES_EXPORTER: language.exporter ?? 'otlp',
+    OTEL_METRICS_EXPORTER: language.exporter ?? 'otlp',
+    OTEL_LOGS_EXPORTER: language.exporter ?? 'otlp',
   };
-  return Object.entries(variables).map(([name, value]) => `${name}=${value}`).join('\n');
+  return Object.entries(variables).map(([name, value]) => `export ${name}=${value}`).join('\n');
 }
 
 export type Probe = 'accepted' | 'no-protobuf' | 'failed';

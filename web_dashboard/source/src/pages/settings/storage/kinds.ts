@@ -13,7 +13,7 @@ export const KIND_LABELS: Record<Kind['kind'], [string, string]> = {
   daily_rollups: ['Daily rollups', 'visits of finished days, for reports'],
   dropped_pageviews: ['Dropped page views', 'counts of bots and refused events'],
   queue_history: ['Queue history', 'snapshots of queues, states of workers'],
-  ingest_receipts: ['Ingest receipts', 'what became of each batch'],
+  ingest_receipts: ['Ingest receipts', 'the result of each batch'],
 };
 
 /** Return the rows and bytes that a retention of so many days deletes now. */

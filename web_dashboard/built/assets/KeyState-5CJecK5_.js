@@ -1,1 +1,0 @@
-import{Ii as e,ea as t}from"./sdk.gen-Dhpkgj5E.js";import{t as n}from"./Status-C_tRh2fT.js";function r(r,i){{let a=t(()=>i.state===`live`?`ok`:`idle`);n(r,{get tone(){return e(a)},get text(){return i.state}})}}export{r as t};

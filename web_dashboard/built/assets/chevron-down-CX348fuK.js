@@ -1,0 +1,1 @@
+import{Jr as e,Yr as t}from"./sdk.gen-DoCRWkZ5.js";import{r as n}from"./CopyButton-RcXTz4OD.js";var r=new Set([`$$slots`,`$$events`,`$$legacy`]);function i(i,a){let o=e(a,r),s={name:`chevron-down`,size:24,node:[[`path`,{d:`m6 9 6 6 6-6`}]]};n(i,t(()=>o,{get icon(){return s}}))}export{i as t};

@@ -1,0 +1,1 @@
+var e=`pharos-environment`;function t(t){localStorage.setItem(e,t)}function n(){return localStorage.getItem(e)}function r(e){let t=n();return e.find(e=>e.id===t)??e.find(e=>e.type===`production`)??e[0]}export{r as n,t as r,n as t};

@@ -1,0 +1,1 @@
+import{Ir as e}from"./sdk.gen-DoCRWkZ5.js";function t(t,n,r){let i=Date.now(),a,o=e(t,()=>{a===void 0&&(a=setTimeout(()=>{a=void 0,i=Date.now(),document.hidden||r()},Math.max(0,i+n-Date.now())))});return()=>{clearTimeout(a),o()}}export{t};

@@ -1,1 +1,0 @@
-import{Ir as e}from"./sdk.gen-Dhpkgj5E.js";function t(t,n,r){let i=Date.now(),a,o=e(t,()=>{a===void 0&&(a=setTimeout(()=>{a=void 0,i=Date.now(),document.hidden||r()},Math.max(0,i+n-Date.now())))});return()=>{clearTimeout(a),o()}}export{t};

@@ -1,1 +1,0 @@
-import{Jr as e,Yr as t}from"./sdk.gen-Dhpkgj5E.js";import{t as n}from"./Icon-B-yRa-Li.js";var r=new Set([`$$slots`,`$$events`,`$$legacy`]);function i(i,a){let o=e(a,r),s={name:`plus`,size:24,node:[[`path`,{d:`M5 12h14`}],[`path`,{d:`M12 5v14`}]]};n(i,t(()=>o,{get icon(){return s}}))}export{i as t};

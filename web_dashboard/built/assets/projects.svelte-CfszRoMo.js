@@ -1,0 +1,1 @@
+import{Ct as e,Wr as t}from"./sdk.gen-DoCRWkZ5.js";import{t as n}from"./resource.svelte-X02WtF_f.js";function r(){return n(async n=>{let r=[],i;do{let a=await t(e({query:{limit:100,cursor:i},signal:n}));r.push(...a.data),i=a.next_cursor??void 0}while(i!==void 0);return r})}export{r as t};
