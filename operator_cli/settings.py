@@ -15,7 +15,11 @@ def load_settings() -> Settings:
 
 
 def register_settings(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = commands.add_parser("settings", help="list all PHAROS_* variables")
+    parser = commands.add_parser(
+        "settings",
+        help="list all PHAROS_* variables",
+        description="List all PHAROS_* variables with their defaults and meanings.",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_list_settings)
 

@@ -32,7 +32,7 @@ def register_deploy(commands: "argparse._SubParsersAction[argparse.ArgumentParse
 
 def _deploy(arguments: argparse.Namespace) -> int:
     api = open_api(arguments)
-    environment = resolve_environment(api, arguments.environment)
+    environment = resolve_environment(api, arguments.environment, option="")
     body = {} if arguments.ref is None else {"ref": arguments.ref}
     return report_queued(api, arguments, api.post("environments", environment.id, "deploy", body=body))
 
@@ -73,7 +73,7 @@ def _roll_back(arguments: argparse.Namespace) -> int:
 def _find_environment_to_roll_back(api: Api, name: str | None) -> Environment:
     """Return the environment of the name, or the only one. Raises `CommandFailed`."""
     try:
-        return resolve_environment(api, name)
+        return resolve_environment(api, name, option="")
     except CommandFailed as error:
         if name is None or not name.isdecimal() or error.exit_status != NOT_FOUND:
             raise

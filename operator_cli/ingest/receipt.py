@@ -15,8 +15,13 @@ _MAX_BYTES = 1024 * 1024
 
 
 def register_receipt(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = commands.add_parser("receipt", help="show what became of an ingest batch")
-    parser.add_argument("id", help="the receipt ID of the 202, rcp_…")
+    parser = commands.add_parser(
+        "receipt",
+        help="show whether an ingest batch is stored",
+        description="Show the receipt of an ingest batch: whether its events are stored, and which were refused. Needs "
+        "the ingest key in the data folder.",
+    )
+    parser.add_argument("id", metavar="RECEIPT", help="the ID in the answer 202 to the batch: rcp_…")
     add_data_argument(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_run)

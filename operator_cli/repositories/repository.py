@@ -26,12 +26,12 @@ _VERBS = {
     "list": "list repositories with their projects and whether their webhooks are processed",
     "show": "show a repository with all its settings",
     "connect": "connect a project to a repository; the secret of the webhook is shown once",
-    "new-secret": "replace the secret of its webhook; deliveries signed with the old secret are then refused",
+    "new-secret": "replace the secret of the webhook; deliveries signed with the old secret are then refused",
     "set-branch": "set the branch to deploy if neither a deployment nor its environment names one",
-    "set": "change its branch, whether its webhooks are processed, whether pull requests from forks get previews, and "
-    "its ID at the Git host",
-    "disconnect": "disconnect it from its project; not while a deployment is active, and deployments that wait for "
-    "approval are canceled",
+    "set": "change the branch, whether webhooks are processed, whether pull requests from forks get previews, and the "
+    "ID at the Git host",
+    "disconnect": "disconnect a repository from its project; fails while a deployment is active, and cancels "
+    "deployments that wait for approval",
 }
 # The same kinds as in `git_hosts.all_hosts`, which takes 0.1 s to import.
 _KINDS = ("github", "gitlab", "bitbucket", "git")
@@ -64,7 +64,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
         case "new-secret":
             add_secret_arguments(parser)
         case "set-branch":
-            parser.add_argument("branch", metavar="BRANCH", help="its name: main")
+            parser.add_argument("branch", metavar="BRANCH", help="the name of the branch: main")
         case "set":
             _add_settings(parser)
         case "disconnect":
@@ -79,7 +79,7 @@ def _add_connect_arguments(connect: argparse.ArgumentParser) -> None:
         "Without a password or token: give that machine a deploy key or a Git credential",
     )
     connect.add_argument(
-        "--kind", choices=_KINDS, help="its Git host (recognized from a well-known address, else git)"
+        "--kind", choices=_KINDS, help="the Git host (recognized from a well-known address, else git)"
     )
     connect.add_argument("--branch", metavar="BRANCH", help="the branch to deploy (main)")
     add_project_argument(connect, dest="project")
