@@ -86,8 +86,8 @@ def _show_nothing(console: Console, report: dict[str, Any], tag: str) -> None:
     site = report["site"]["id"]
     console.print(
         qualify_commands(
-            f"If the pages have the tag already: `pharos site show {site}` shows which domains may send events, and how "
-            "many events were dropped."
+            f"If the pages have the tag already: `pharos site show {site}` shows which domains may send events, and "
+            "how many events were dropped."
         )
     )
 
