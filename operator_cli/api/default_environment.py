@@ -9,7 +9,6 @@ The first of these that decides:
 """
 
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,6 +62,9 @@ def _list_urls(folder: Path) -> frozenset[str]:
 
 def _run_git(folder: Path, *arguments: str) -> Sequence[str]:
     """Return the lines that Git prints, none if it fails."""
+    # Imported here: most commands need no Git.
+    import subprocess
+
     try:
         done = subprocess.run(
             ["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=_GIT_SECONDS, check=False

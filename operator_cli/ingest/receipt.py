@@ -12,6 +12,17 @@ from operator_cli.errors import CommandFailed
 
 _TIMEOUT_SECONDS = 60
 _MAX_BYTES = 1024 * 1024
+_LABELS = {
+    "batch_id": "batch ID",
+    # The name in the API is "clamped".
+    "clamped": "times changed",
+    "received_at": "received at",
+    "stored_at": "stored at",
+}
+_MOVED_TIMES = (
+    "Times changed: events that were over 24 h in the future, or before 1900, got the time of their receipt. Check the "
+    "clock of the sender."
+)
 
 
 def register_receipt(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -35,7 +46,9 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     for name, value in receipt.items():
         text = "-" if value is None or value == [] else ", ".join(value) if isinstance(value, list) else value
-        print(f"{name:<12} {text}")
+        print(f"{_LABELS.get(name, name):<13} {text}")
+    if receipt.get("clamped"):
+        print(_MOVED_TIMES)
     return 0
 
 

@@ -34,6 +34,9 @@ from wiring.embedded.allocator import keep_freed_memory
 from wiring.embedded.data_folder import DataFolderInUse, DataFolderUnusable
 from wiring.embedded.platform import DATABASE, Platform, run_platform
 
+# The demo adds projects and environments to the first ones, so its commands have to name one.
+_DEMO_ENVIRONMENT = "my-project/production"
+
 
 def run_up(arguments: argparse.Namespace) -> int:
     """Run the platform until a signal. Return the exit status."""
@@ -140,6 +143,7 @@ async def _run_until_stopped(
                 data,
                 sign_in=await _make_sign_in_text(platform, data, is_terminal=is_terminal),
                 show_key=is_terminal,
+                environment=_DEMO_ENVIRONMENT if arguments.demo else None,
             )
             print(greeting, flush=True)
             if arguments.demo:

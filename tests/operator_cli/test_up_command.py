@@ -136,6 +136,8 @@ def test_the_printed_commands_work_for_any_folder(tmp_path: Path) -> None:
     output = _greeting(data, show_key=False)
     assert "pharos tail --data 'it'\"'\"'s here'\n" in output
     assert "pharos tail\n" in _greeting(Path(".pharos"), show_key=False)
+    of_demo = format_greeting("x", {"ingest_key": _KEY}, data, sign_in="", show_key=False, environment="a/b")
+    assert " a/b\n" in of_demo and " --environment a/b\n" in of_demo
 
 
 def _expect_failed_start(pharos: RunCommand, *options: str) -> str:
