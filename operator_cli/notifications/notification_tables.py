@@ -28,7 +28,7 @@ def show_notifications(
         [
             Column("ID", is_id=True, made_together=True),
             Column("When", wraps=False),
-            Column("What", min_width=28),
+            Column("What"),
             Column("To"),
             Column("Status", wraps=False),
             Column("Attempts", is_number=True, is_optional=True),
