@@ -4,6 +4,7 @@ import argparse
 import http.client
 import json
 import time
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -40,7 +41,7 @@ def register_receipt(commands: "argparse._SubParsersAction[argparse.ArgumentPars
 
 def _run(arguments: argparse.Namespace) -> int:
     base_url, key = get_ingest_access(read_credentials(arguments.data), arguments.data)
-    receipt = _request_receipt(base_url, key, arguments.id)
+    receipt = _request_receipt(base_url, key, arguments.id, arguments.data)
     if arguments.json:
         print(json.dumps(receipt, indent=2))
         return 0
@@ -52,7 +53,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _request_receipt(base_url: str, key: str, receipt: str) -> dict[str, Any]:
+def _request_receipt(base_url: str, key: str, receipt: str, folder: Path) -> dict[str, Any]:
     try:
         status, body = _get(f"{base_url}/v1/ingest/receipts/{quote(receipt, safe='')}", key)
     except (http.client.HTTPException, OSError, ValueError) as error:
@@ -65,6 +66,11 @@ def _request_receipt(base_url: str, key: str, receipt: str) -> dict[str, Any]:
         raise CommandFailed(
             f"{base_url} answered {status}, but not with a receipt. Check `base_url` in credentials.json."
         ) from None
+    if status == 401:
+        raise CommandFailed(
+            f"{base_url} refused the ingest_key of {folder / 'credentials.json'}: {detail} Name the folder of this "
+            "installation with --data."
+        )
     if status != 200:
         raise CommandFailed(f"{status} {detail}")
     return data

@@ -1,6 +1,8 @@
 """`pharos repository list|show|connect|new-secret|set-branch|set|disconnect`."""
 
 import argparse
+import os
+import shlex
 from typing import Any
 
 from operator_cli.api.client import Api, open_api
@@ -12,7 +14,7 @@ from operator_cli.arguments import (
     add_yes_argument,
     confirm,
 )
-from operator_cli.errors import UsageError
+from operator_cli.errors import CommandFailed, UsageError
 from operator_cli.messages import print_result
 from operator_cli.repositories.find import HELP, add_repository_argument, resolve_repository
 from operator_cli.repositories.webhook_setup import (
@@ -75,7 +77,7 @@ def _add_connect_arguments(connect: argparse.ArgumentParser) -> None:
     connect.add_argument(
         "url",
         metavar="URL",
-        help="https://host/path, ssh://git@host/path, git@host:path, or an absolute path of the machine that deploys. "
+        help="https://host/path, ssh://git@host/path, git@host:path, or a path on the machine that deploys. "
         "Without a password or token: give that machine a deploy key or a Git credential",
     )
     connect.add_argument(
@@ -127,7 +129,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _connect(api: Api, arguments: argparse.Namespace) -> dict[str, Any]:
     body = {
-        "url": arguments.url,
+        "url": _find_address(api, arguments.url),
         "kind": arguments.kind,
         "branch": arguments.branch,
         **read_secret(arguments),
@@ -136,6 +138,24 @@ def _connect(api: Api, arguments: argparse.Namespace) -> dict[str, Any]:
     made: dict[str, Any] = api.post("projects", project.id, "repository", body=body)
     save_secret(api.target, made, is_new=True)
     return made
+
+
+def _find_address(api: Api, url: str) -> str:
+    """Return the URL; for a relative path (`.`, `../shop`) the absolute one.
+
+    Raises `CommandFailed` for a folder without a repository, if the installation is on this machine.
+    """
+    if url in (".", "..") or url.startswith(("./", "../")):
+        url = os.path.abspath(url)
+    is_here = api.target.data is not None and os.path.isdir(url)
+    # A bare repository has no `.git`.
+    if is_here and not any(os.path.exists(os.path.join(url, name)) for name in (".git", "HEAD")):
+        folder = shlex.quote(url)
+        raise CommandFailed(
+            f"{url} is not a Git repository. Make it one, and commit its files: `git -C {folder} init`, "
+            f"`git -C {folder} add .`, `git -C {folder} commit -m First`."
+        )
+    return url
 
 
 def _renew_secret(api: Api, arguments: argparse.Namespace, repository: Row) -> dict[str, Any]:
