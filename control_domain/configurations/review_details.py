@@ -50,8 +50,8 @@ class ConfigurationReviewDetails(ConfigurationReviewSummary):
     lowered_gates: Annotated[
         list[str],
         Meta(
-            description="While the review is open: the deployment protection that it weakens, such as `the approval of "
-            "deploys of environments.production`. If there is any, a person other than its author applies it."
+            description="While the review is open: the gates that it lowers, such as `the approval of deploys of "
+            "environments.production`. If there are any, a person other than its author applies it."
         ),
     ]
 
