@@ -61,7 +61,10 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
     forms = output.add_mutually_exclusive_group()
     forms.add_argument("--json", action="store_true", help="print the data of the response as JSON")
     forms.add_argument(
-        "-q", "--quiet", action="store_true", help="print IDs only, one a line; of a new key, the key"
+        "-q",
+        "--quiet",
+        action="store_true",
+        help="print IDs only, one per line; for a new key, print the key",
     )
     forms.add_argument(
         "--wide", action="store_true", help="print tables in full, even if they are wider than the terminal"
@@ -78,14 +81,15 @@ def complete(action: argparse.Action, kind: str) -> argparse.Action:
 def add_environment_argument(parser: argparse.ArgumentParser) -> None:
     """Add the required `ENVIRONMENT`."""
     environment = parser.add_argument(
-        "environment", metavar="ENVIRONMENT", help="its name (production, or shop/production) or ID"
+        "environment", metavar="ENVIRONMENT", help="the environment: production, shop/production or an ID"
     )
     complete(environment, "environment")
 
 
 def add_optional_environment_argument(
     parser: argparse.ArgumentParser,
-    help_: str = "its name (production, or shop/production) or ID; may be left out where there is only one",
+    help_: str = "the environment: production, shop/production or an ID; by default "
+    "PHAROS_DEFAULT_ENVIRONMENT, or the only one",
 ) -> None:
     """Add an `ENVIRONMENT` that may be left out."""
     environment = parser.add_argument("environment", nargs="?", metavar="ENVIRONMENT", help=help_)
@@ -94,7 +98,7 @@ def add_optional_environment_argument(
 
 def add_project_argument(
     parser: argparse.ArgumentParser,
-    help_: str = "its name or ID; may be left out where there is only one",
+    help_: str = "the project: its name or ID; by default that of PHAROS_DEFAULT_ENVIRONMENT, or the only one",
     dest: str = "project_id",
 ) -> None:
     """Add `--project`."""
@@ -103,7 +107,7 @@ def add_project_argument(
 
 def add_account_argument(parser: argparse.ArgumentParser, *, is_filter: bool) -> None:
     """Add `--account`, which a filter may always leave out."""
-    left_out = "all where it is left out" if is_filter else "may be left out where there is only one"
+    left_out = "by default all" if is_filter else "by default the only one"
     parser.add_argument(
         "--account", metavar="ID", dest="account_id", help=f"number, acc_… or slug; {left_out}"
     )

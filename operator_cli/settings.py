@@ -15,7 +15,11 @@ def load_settings() -> Settings:
 
 
 def register_settings(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = commands.add_parser("settings", help="list all PHAROS_* variables")
+    parser = commands.add_parser(
+        "settings",
+        help="list all PHAROS_* variables",
+        description="List all PHAROS_* variables with their defaults and meanings.",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_list_settings)
 
@@ -27,13 +31,15 @@ def _list_settings(arguments: argparse.Namespace) -> int:
         return 0
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
     # Never cut names, because people copy them.
     table.add_column("Variable", no_wrap=True, min_width=max(len(variable) for variable, _, _ in rows))
-    table.add_column("Default", overflow="fold")
     table.add_column("Meaning", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
+    # The default is not a column of its own, which would leave too little room for the meaning in 80 columns.
+    for variable, default, meaning in rows:
+        text = Text(meaning)
+        table.add_row(variable, text.append(f" [default: {default}]", style="dim") if default else text)
     Console(soft_wrap=False).print(table)
     return 0

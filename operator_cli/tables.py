@@ -53,6 +53,9 @@ class Column:
     one is left out first."""
     is_number: bool = False
     """Align its numbers on the right, and do not wrap them."""
+    min_width: int = 0
+    """Leave out optional columns before its lines get shorter than this, if the text is longer. For texts that are hard
+    to read in a narrow column, such as messages."""
 
 
 def print_table(
@@ -106,7 +109,7 @@ def print_table(
 
 @dataclass(frozen=True, slots=True)
 class _Widths:
-    """The full width of a column, and the least width that breaks no words."""
+    """The full width of a column, and the least width that breaks no words and is not less than its `min_width`."""
 
     full: int
     least: int
@@ -118,7 +121,8 @@ def _measure(column: Column, cells: Sequence[Text]) -> _Widths:
     if not _wraps(column):
         return _Widths(full, full)
     longest_word = max(cell_len(word) for line in lines for word in line.split() or [""])
-    return _Widths(full, min(longest_word, max(_MAX_WORD_CHARACTERS, cell_len(column.title))))
+    least = min(longest_word, max(_MAX_WORD_CHARACTERS, cell_len(column.title)))
+    return _Widths(full, max(least, min(full, column.min_width)))
 
 
 def _fit(columns: Sequence[_Widths], available: int) -> list[int] | None:

@@ -31,7 +31,7 @@ def register_account(commands: "argparse._SubParsersAction[argparse.ArgumentPars
             description=f"{summary[0].upper()}{summary[1:]}. {_DESCRIPTIONS.get(verb, '')}".rstrip(),
         )
         if verb == "rename":
-            subcommand.add_argument("name", metavar="NAME", help="its new name")
+            subcommand.add_argument("name", metavar="NAME", help="the new name")
         add_client_arguments(subcommand)
         subcommand.set_defaults(run=_run)
     add_local_account_verbs(verbs)

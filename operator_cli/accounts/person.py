@@ -11,7 +11,7 @@ from operator_cli.messages import print_result
 
 _VERBS: Final = {
     "list": "list the people in the account with their roles",
-    "show": "show one person",
+    "show": "show a person",
     "invite": "invite somebody to the account",
     "set-role": "change the role of a person in the account",
     "remove": "remove a person with their tokens and their roles in projects",

@@ -57,7 +57,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
 
 def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "name", metavar="NAME", nargs="?", help="what the token is for (`made` and the day if left out)"
+        "name", metavar="NAME", nargs="?", help="what the token is for (by default `made` and the day)"
     )
     parser.add_argument(
         "--scope",
@@ -81,7 +81,7 @@ def _add_create_arguments(parser: argparse.ArgumentParser) -> None:
         help="create it without the API: for a first token, or one in place of a lost one",
     )
     local.add_argument(
-        "--account", metavar="ACCOUNT", help="slug, number or ID; may be left out where there is only one"
+        "--account", metavar="ACCOUNT", help="the account: slug, number or ID; by default the only one"
     )
     local.add_argument(
         "--person", metavar="EMAIL", help="the person of the token (the only owner of the account)"

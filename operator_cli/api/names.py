@@ -1,14 +1,23 @@
 """Finds the object that an argument names: by ID, the beginning of an ID, slug or name.
 
-If only one object exists, the argument may be left out. If several match, the error lists their names.
+If only one object exists, the argument may be left out. If several match, the error lists their names. Several projects
+or environments may have a default: see `operator_cli.api.default_environment`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from operator_cli.api.client import Api
+from operator_cli.api.default_environment import (
+    VARIABLE,
+    find_project_of_folder,
+    note_default,
+    read_default_environment,
+)
 from operator_cli.api.problems import ApiRefused
 from operator_cli.errors import CommandFailed, NoSuchName, UsageError
 from operator_cli.suggestions import suggest
@@ -51,34 +60,125 @@ class Environment:
         return f"{self.project.slug}/{self.slug}"
 
 
-def resolve_project(api: Api, name: str | None) -> Project:
-    """Return the project with this slug, name, ID or number; the only one for None. Raises `CommandFailed`."""
+def resolve_project(api: Api, name: str | None, *, option: str = "--project ") -> Project:
+    """Return the project with this slug, name, ID or number; the default or the only one for None. Raises
+    `CommandFailed`.
+
+    `option` is what stands before the name on the command line, empty for a positional argument.
+    """
+    if name is None and (default := _find_default_project(api)) is not None:
+        return default
+    return _find_project(api, name, option=option)
+
+
+def resolve_environment(
+    api: Api, name: str | None, project: str | None = None, *, option: str = "--environment "
+) -> Environment:
+    """Return the environment with this name; the default or the only one for None. Raises `CommandFailed`.
+
+    `name` is `production`, `shop/production`, an ID or a number. `project` is the `--project` of a command. `option`
+    is what stands before the name on the command line, empty for a positional argument.
+    """
+    if name is None and project is None and (default := read_default_environment()) is not None:
+        with _naming_variable(default):
+            environment = _find_environment(api, default)
+        note_default(environment.path, VARIABLE)
+        return environment
+    return _find_environment(api, name, project, option=option)
+
+
+def _find_project(api: Api, name: str | None, *, option: str = "--project ") -> Project:
     if name is not None and name.isdecimal():
         name = str(api.get("projects", name)["id"])
-    return choose(_list_projects(api), name, noun="project", keys=_keys_of_project, label=lambda p: p.slug)
+    projects = _list_projects(api)
+    return choose(
+        projects,
+        name,
+        noun="project",
+        keys=_keys_of_project,
+        label=lambda project: project.slug,
+        how=lambda: _describe_argument(option, min(each.slug for each in projects)),
+    )
 
 
-def resolve_environment(api: Api, name: str | None, project: str | None = None) -> Environment:
-    """Return the environment with this name; the only one for None. Raises `CommandFailed`.
-
-    `name` is `production`, `shop/production`, an ID or a number. `project` is the `--project` of a command.
-    """
+def _find_environment(
+    api: Api, name: str | None, project: str | None = None, *, option: str = "--environment "
+) -> Environment:
     if name is not None and name.isdecimal():
         name = str(api.get("environments", name)["id"])
     if name is not None and "/" in name:
         if project is not None:
             raise UsageError(f"{name!r} and --project both name a project: leave one of them out.")
         project, name = name.split("/", 1)
-    projects = _list_projects(api) if project is None else [resolve_project(api, project)]
+    projects = _list_projects(api) if project is None else [_find_project(api, project)]
+    environments = [environment for each in projects for environment in _environments_of(each)]
+    where = "" if project is None else f" in the project {projects[0].slug}"
+    if project is None and len(_select(environments, name)) > 1:
+        default = _find_default_project(api)
+        if default is not None and _select(_environments_of(default), name):
+            environments, where = _environments_of(default), f" in the project {default.slug}"
     return choose(
-        [environment for each in projects for environment in _environments_of(each)],
+        environments,
         name,
         noun="environment",
         keys=_keys_of_environment,
         label=lambda environment: environment.path,
-        where="" if project is None else f" in the project {projects[0].slug}",
-        how="Name one of them, in most commands with --environment",
+        where=where,
+        how=lambda: _describe_ways_to_name(environments, option),
     )
+
+
+def _describe_ways_to_name(environments: Sequence[Environment], option: str) -> str:
+    # An example that people are likely to mean: not a preview.
+    example = min(environments, key=lambda each: (each.document.get("type") != "production", each.path)).path
+    return f"{_describe_argument(option, example)}, or set {VARIABLE}={example}"
+
+
+def _describe_argument(option: str, example: str) -> str:
+    return "Add one of them to the command" + (f" (`{option}{example}`)" if option else "")
+
+
+def _select(environments: Sequence[Environment], name: str | None) -> Sequence[Environment]:
+    return environments if name is None else _matching(environments, name, _keys_of_environment)
+
+
+def _find_default_project(api: Api) -> Project | None:
+    """Return the project of `PHAROS_DEFAULT_ENVIRONMENT`, or of several ones the one that is connected to the
+    repository of the current folder. Raises `CommandFailed`."""
+    if (default := read_default_environment()) is not None:
+        project, slash, _ = default.partition("/")
+        with _naming_variable(default):
+            # Not by its environment, which a command may be about to create.
+            found = _find_project(api, project) if slash else _find_only_project(api, default)
+        note_default(found.slug, VARIABLE)
+        return found
+    projects = _list_projects(api)
+    identifier = find_project_of_folder(api, Path.cwd()) if len(projects) > 1 else None
+    in_folder = next((each for each in projects if each.id == identifier), None)
+    if in_folder is not None:
+        note_default(in_folder.slug, "its repository is in this folder")
+    return in_folder
+
+
+def _find_only_project(api: Api, environment: str) -> Project:
+    """Return the project of an environment that is named without its project. Raises `CommandFailed`."""
+    return choose(
+        list_environments(api),
+        environment,
+        noun="environment",
+        keys=_keys_of_environment,
+        label=lambda each: each.path,
+    ).project
+
+
+@contextmanager
+def _naming_variable(value: str) -> Iterator[None]:
+    """Add to an error that the name comes from the environment variable."""
+    try:
+        yield
+    except CommandFailed as error:
+        error.args = (f"{VARIABLE} is {value!r}: {error} Correct it, or unset it.",)
+        raise
 
 
 def resolve_row(
@@ -111,14 +211,14 @@ def choose(
     keys: Callable[[T], Sequence[str]],
     label: Callable[[T], str],
     where: str = "",
-    how: str = "Name one of them",
+    how: Callable[[], str] = lambda: "Name one of them",
 ) -> T:
     """Return the row that `name` names; the only row for None.
 
     `keys` returns the names of a row: its ID, then the others by precedence, so that a project of the name `shop` does
-    not hide one of the slug `shop`. `label` returns the name that messages list, `how` says how to name one. If no name
-    matches exactly, names in another case match, and after that the beginning of an ID. Raises `NoSuchName` if nothing
-    matches, `CommandFailed` if several rows do.
+    not hide one of the slug `shop`. `label` returns the name that messages list, and `how` what a person can do who
+    has named none. If no name matches exactly, names in another case match, and after that the beginning of an ID.
+    Raises `NoSuchName` if nothing matches, `CommandFailed` if several rows do.
     """
     matching = list(rows) if name is None else _matching(rows, name, keys)
     if len(matching) == 1:
@@ -126,7 +226,7 @@ def choose(
     if not rows:
         raise NoSuchName(f"There is no {noun}{where} yet.")
     if name is None:
-        raise CommandFailed(f"There are several {_plural(noun)}{where}. {how}: {_join(map(label, rows))}.")
+        raise CommandFailed(f"There are several {_plural(noun)}{where}: {_join(map(label, rows))}. {how()}.")
     if matching:
         raise CommandFailed(
             f"{name!r} means several {_plural(noun)}{where}. Name one of them: {_join(map(label, matching))}."

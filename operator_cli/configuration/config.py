@@ -26,8 +26,8 @@ _VERBS = {
     "plan": "show what a document would change, without changing anything",
     "apply": "show what a document would change, ask, and apply it",
     "export": "print the current configuration of a project as a document, without the values of variables",
-    "applications": "show the newest applications of documents",
-    "show": "show an application with the status of each operation",
+    "applications": "list when documents were applied, the newest first",
+    "show": "show what happened when a document was applied: the status of each operation",
     "cancel": "cancel an operation that has not begun",
     "retry": "retry an operation that has failed or was canceled",
     "schema": "print the JSON Schema of configuration or workflow documents, for editors",
@@ -91,13 +91,18 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
             kinds = ("configuration", "workflow")
             parser.add_argument("kind", nargs="?", choices=kinds, default=kinds[0], help=f"({kinds[0]})")
         case _:
-            parser.add_argument("application", type=int, metavar="APPLICATION", help="its number")
+            parser.add_argument(
+                "application",
+                type=int,
+                metavar="APPLICATION",
+                help="the number, as `pharos config applications` shows it",
+            )
             if verb != "show":
                 parser.add_argument(
                     "operation",
                     type=int,
                     metavar="OPERATION",
-                    help="its number in `pharos config show`",
+                    help="the number of the operation in `pharos config show`",
                 )
             add_project_argument(
                 parser, "the project of the application (found by its number)", dest="project"

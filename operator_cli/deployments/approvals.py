@@ -68,7 +68,7 @@ def register_approve(commands: "argparse._SubParsersAction[argparse.ArgumentPars
         description="Queue a deployment, bound to its commit, its variables and its workflow, as `pharos approvals` "
         f"shows them. If one of them changes later, the deployment waits for another approval. {_SECOND_PERSON}",
     )
-    deployment.add_argument("id", type=int, metavar="DEPLOYMENT", help="its number")
+    deployment.add_argument("id", type=int, metavar="DEPLOYMENT", help="the number of the deployment")
     deployment.add_argument(
         "--revision",
         metavar="SHA",
@@ -149,7 +149,7 @@ def register_reject(commands: "argparse._SubParsersAction[argparse.ArgumentParse
         kind = kinds.add_parser(
             name, help=summary, description=f"{summary[0].upper()}{summary[1:]}. {_SECOND_PERSON}"
         )
-        kind.add_argument("id", type=int, metavar=label, help="its number, as `pharos approvals` shows it")
+        kind.add_argument("id", type=int, metavar=label, help="the number, as `pharos approvals` shows it")
         kind.add_argument("--reason", required=True, metavar="TEXT", help="the reason that others see")
         add_client_arguments(kind)
         kind.set_defaults(run=_reject)

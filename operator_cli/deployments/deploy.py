@@ -1,6 +1,8 @@
 """`pharos deploy`, `rollback` and `promote`: queue a deployment and follow it until it is final."""
 
 import argparse
+import os
+import shlex
 from collections.abc import Sequence
 
 from operator_cli.api.client import Api, open_api
@@ -32,9 +34,24 @@ def register_deploy(commands: "argparse._SubParsersAction[argparse.ArgumentParse
 
 def _deploy(arguments: argparse.Namespace) -> int:
     api = open_api(arguments)
-    environment = resolve_environment(api, arguments.environment)
+    environment = _find_target(api, arguments.environment)
     body = {} if arguments.ref is None else {"ref": arguments.ref}
     return report_queued(api, arguments, api.post("environments", environment.id, "deploy", body=body))
+
+
+def _find_target(api: Api, name: str | None) -> Environment:
+    """Return the environment to deploy to. Raises `CommandFailed`; for a folder with what to do instead."""
+    try:
+        return resolve_environment(api, name, option="")
+    except CommandFailed as error:
+        # Other platforms deploy folders.
+        if name is None or error.exit_status != NOT_FOUND or not os.path.isdir(name):
+            raise
+        folder = shlex.quote(os.path.abspath(name))
+        raise NoSuchName(
+            f"{name} is a folder. `pharos deploy` takes the name of an environment, and deploys commits of the "
+            f"connected repository. To connect this folder: `pharos repository connect {folder}`."
+        ) from None
 
 
 def register_rollback(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -73,7 +90,7 @@ def _roll_back(arguments: argparse.Namespace) -> int:
 def _find_environment_to_roll_back(api: Api, name: str | None) -> Environment:
     """Return the environment of the name, or the only one. Raises `CommandFailed`."""
     try:
-        return resolve_environment(api, name)
+        return resolve_environment(api, name, option="")
     except CommandFailed as error:
         if name is None or not name.isdecimal() or error.exit_status != NOT_FOUND:
             raise

@@ -68,7 +68,7 @@ def register_cancel(commands: "argparse._SubParsersAction[argparse.ArgumentParse
         description="Cancel a deployment that is queued, waits for approval or is being built. Once traffic switches "
         "to its release, it runs to its end.",
     )
-    parser.add_argument("id", type=int, metavar="DEPLOYMENT", help="its number")
+    parser.add_argument("id", type=int, metavar="DEPLOYMENT", help="the number of the deployment")
     add_yes_argument(parser)
     add_client_arguments(parser)
     parser.set_defaults(run=_cancel)

@@ -38,7 +38,7 @@ Deployment = Mapping[str, Any]
 def add_queueing_arguments(parser: argparse.ArgumentParser) -> None:
     """Add `--detach`."""
     parser.add_argument(
-        "--detach", action="store_true", help="only queue it; do not wait until it is finished"
+        "--detach", action="store_true", help="queue the deployment, and do not wait for its end"
     )
 
 

@@ -169,9 +169,9 @@ def _list_new_commits(found: dict[str, Any] | None) -> list[tuple[str, str]]:
     since = found["since"][:12]
     if found["fault"] is not None:
         return [("commits", f"not compared with {since}, which is live: {found['fault']}")]
-    counts = f"{found['added']} that {since}, which is live, does not have"
+    counts = f"{found['added']} new since {since}, which is live"
     if found["missing"]:
-        counts += f"; {found['missing']} of the live ones would be gone"
+        counts += f"; {found['missing']} live ones would be lost"
     newest = [("", f"{each['revision'][:12]} {each['subject']}") for each in found["newest"]]
     return [("commits", counts), *newest]
 

@@ -36,8 +36,18 @@ def check_installation(data: Path, host: str, port: int, settings: Settings) -> 
     if folder.status != "error" and _is_locked(data):
         yield _check_running(data)
         return
-    yield _check_port("API and dashboard", host, port, "Choose another --port of `pharos up`.")
-    yield _check_port("Applications", host, port + APPS_PORT_OFFSET, "Choose an --apps-port of `pharos up`.")
+    yield _check_port(
+        "API and dashboard",
+        host,
+        port,
+        f"Stop the program that uses it, or choose another: `pharos up --port {port + 1000}`.",
+    )
+    yield _check_port(
+        "Applications",
+        host,
+        port + APPS_PORT_OFFSET,
+        "Stop the program that uses it, or choose another --apps-port of `pharos up`.",
+    )
     metrics_host, _, metrics_port = metrics_address(settings.metrics_listen, port).rpartition(":")
     advice = "Set PHAROS_METRICS_LISTEN to another host:port."
     metrics = _check_port("Metrics", metrics_host.strip("[]"), int(metrics_port), advice)

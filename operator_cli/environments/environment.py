@@ -23,22 +23,23 @@ from operator_cli.errors import CommandFailed, UsageError
 from operator_cli.messages import print_result, qualify_commands
 
 _VERBS: Final = {
-    "list": "list environments with their state and whether they accept deployments",
+    "list": "list environments with their states, and whether they accept deployments",
     "show": "show an environment with its settings, lock, live release and pending deployments",
     "create": "create an environment",
-    "set": "change its name, branch, order, deploy window, approvals or wake-up",
-    "scale": "set the number of replicas",
-    "hibernate": "stop its processes until it is woken",
-    "wake": "start its processes again",
+    "set": "change the name, branch, order, deploy window, approvals or wake-up of an environment",
+    "scale": "set the number of replicas of an environment",
+    "hibernate": "stop the processes of an environment until it is woken",
+    "wake": "start the processes of a hibernating environment",
     "resume": "let pushes deploy again after a rollback",
     "remove": "remove an environment with its keys, monitors, variables and releases",
 }
 _LOWERING: Final = (
-    "If that needs a second person, one person makes a configuration review, and another applies it: "
+    "If this needs a second person, one person creates a configuration review, and another applies it with "
 )
 _DESCRIPTIONS: Final = {
     "create": "It has neither variables nor keys. `pharos key create` creates an ingest key.",
-    "set": f"An approval that is turned off, and a wider window, lower the gate. {_LOWERING}`pharos config apply`.",
+    "set": "Turning off an approval or widening the window weakens the protection of an environment. "
+    f"{_LOWERING}`pharos config apply`.",
     "resume": "After a rollback no push deploys until somebody resumes them or deploys by hand.",
     "remove": f"Deployments with their logs, and telemetry, are kept. {_LOWERING}`pharos config apply`.",
 }
@@ -50,9 +51,8 @@ def register_environment(commands: "argparse._SubParsersAction[argparse.Argument
     parser = commands.add_parser(
         "environment",
         help="environments of a project, in which it runs",
-        description="Environments: a project runs in its environments, and its telemetry belongs to "
-        "them. These commands store "
-        "the desired state of an environment; the deployer applies it.",
+        description="A project runs in its environments, such as staging and production, and its telemetry "
+        "belongs to them. These commands store the desired state of an environment; the deployer applies it.",
     )
     add_verbs(parser, _VERBS, _run, _add_arguments, _DESCRIPTIONS)
 
@@ -76,9 +76,9 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
 
 
 def _add_create_arguments(create: argparse.ArgumentParser) -> None:
-    create.add_argument("name", metavar="NAME", help="what it is called")
-    create.add_argument("--type", choices=_TYPES, required=True, help="what it is for")
-    create.add_argument("--slug", help="its short name in commands (made from the name)")
+    create.add_argument("name", metavar="NAME", help="the name")
+    create.add_argument("--type", choices=_TYPES, required=True, help="what the environment is for")
+    create.add_argument("--slug", help="the short name for commands (made from the name)")
     add_project_argument(create, dest="project")
     create.add_argument(
         "--order",
@@ -92,7 +92,7 @@ def _add_create_arguments(create: argparse.ArgumentParser) -> None:
 
 
 def _add_set_arguments(change: argparse.ArgumentParser) -> None:
-    change.add_argument("--name", help="what it is called")
+    change.add_argument("--name", help="the name")
     branch = change.add_mutually_exclusive_group()
     branch.add_argument(
         "--branch", metavar="BRANCH", help="the branch to deploy unless a deployment names another"
@@ -124,7 +124,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.verb == "create":
         return print_result(arguments, _create(api, arguments), _show_created)
     changes = _read_changes(arguments) if arguments.verb == "set" else {}
-    environment = resolve_environment(api, arguments.environment)
+    environment = resolve_environment(api, arguments.environment, option="")
     match arguments.verb:
         case "show":
             return print_result(arguments, api.get("environments", environment.id), _show_one)

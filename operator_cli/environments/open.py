@@ -24,7 +24,7 @@ def register_open(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
 
 def _run(arguments: argparse.Namespace) -> int:
     api = open_api(arguments)
-    environment = resolve_environment(api, arguments.environment)
+    environment = resolve_environment(api, arguments.environment, option="")
     address = api.get("environments", environment.id, "processes")["address"]
     # The address comes from the server, and a browser opens other schemes with other programs.
     if address is None or not str(address).startswith(("http://", "https://")):

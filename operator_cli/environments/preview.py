@@ -54,7 +54,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
             preview = parser.add_argument(
                 "preview",
                 metavar="PREVIEW",
-                help="its branch, its name (preview-login, or shop/preview-login) or ID",
+                help="the preview: its branch, its name (preview-login, or shop/preview-login) or ID",
             )
             complete(preview, "environment")
             add_project_argument(

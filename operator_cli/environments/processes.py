@@ -27,13 +27,13 @@ Output = Mapping[str, Any]
 def register_ps(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "ps",
-        help="show what runs",
+        help="show which releases and processes run",
         description="Environments that have a live release, a deployment in progress or running processes: the "
         "address, the live release, the processes in the last report of their deployer, and the "
         "number of open incidents.",
     )
     add_optional_environment_argument(
-        parser, "its name (production, or shop/production) or ID; by default all that run something"
+        parser, "the environment: production, shop/production or an ID; by default all that run something"
     )
     add_client_arguments(parser)
     parser.set_defaults(run=_run_ps)

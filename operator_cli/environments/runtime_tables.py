@@ -37,23 +37,25 @@ def show_runtime(arguments: argparse.Namespace, environments: Sequence[tuple[str
 
 
 def show_previews(previews: Sequence[Row]) -> None:
-    """Print two lines for each preview, because people copy addresses and a table would cut them."""
+    """Print some lines for each preview, because people copy addresses and a table would cut them."""
     if not previews:
         print(qualify_commands("No previews. `pharos preview open BRANCH` opens one."))
         return
     console = Console(highlight=False, soft_wrap=True)
     for preview in previews:
         live = preview["live"]
-        line = Text(sanitize(f"{preview['project']['slug']}/{preview['slug']}"), style="bold")
-        line.append(f"  branch {sanitize(preview['branch'] or '-')}, ", style="not bold")
-        line.append_text(_state(preview))
-        line.append(
-            ", nothing is live yet" if live is None else f", live: {_release(live)}", style="not bold"
-        )
+        head = Text(sanitize(f"{preview['project']['slug']}/{preview['slug']}"), style="bold")
+        console.print(head.append(f"  branch {sanitize(preview['branch'] or '-')}", style="not bold"))
+        state = _state(preview)
         if preview["closing"]:
-            line.append(", closes after its deployment", style="yellow")
-        console.print(line)
-        console.print(Text(f"  {sanitize(preview['address'] or 'no address yet')}"))
+            state.append(", closes after its deployment", style="yellow")
+        facts = {
+            "address": Text(sanitize(preview["address"] or "none yet")),
+            "release": Text("nothing is live yet") if live is None else _release(live),
+            "state": state,
+        }
+        for label, value in facts.items():
+            console.print(Text("  ").append(f"{label:<10}").append_text(value))
 
 
 def _facts(path: str, environment: Row) -> dict[str, Text]:

@@ -108,7 +108,7 @@ def _run(arguments: argparse.Namespace) -> int:
         case "replace":
             return _replace(arguments, arguments.file)
     api = open_api(arguments)
-    environment = resolve_environment(api, arguments.environment)
+    environment = resolve_environment(api, arguments.environment, option="")
     if arguments.verb == "show":
         found = _get(api, environment)
         return print_result(arguments, found["variables"] if arguments.quiet else found, _show, quiet="name")

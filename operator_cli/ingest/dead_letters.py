@@ -14,24 +14,32 @@ from wiring.embedded.dead_letters import DeadLetter, list_dead_letters, replay_d
 
 
 def register_dead_letters(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = commands.add_parser("dead-letters", help="list or replay records that could not be stored")
+    parser = commands.add_parser(
+        "dead-letters",
+        help="list or replay records that could not be stored",
+        description="Dead letters are accepted records that could not be stored in the column store.",
+    )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="list dead letters with their reasons")
+    listing = actions.add_parser(
+        "list",
+        help="list dead letters with their reasons",
+        description="List dead letters with their reasons.",
+    )
     listing.add_argument("--json", action="store_true", help="print JSON, one a line")
-    listing.add_argument("--body", action="store_true", help="with --json: the body as well")
+    listing.add_argument("--body", action="store_true", help="with --json: print the body as well")
     listing.set_defaults(run=_list)
     replay = actions.add_parser(
         "replay",
-        help="append them to their topic again",
+        help="append dead letters to their topic again",
         description="Append dead letters to their topic again, all "
-        "or the ones named. One that still cannot be stored comes back.",
+        "or the ones named. A record that still cannot be stored becomes a dead letter again.",
     )
-    replay.add_argument("id", nargs="*", type=int, help="IDs as `list` shows them; none: all")
+    replay.add_argument("id", nargs="*", type=int, help="IDs as `list` shows them; by default all")
     replay.set_defaults(run=_replay)
     for subcommand in (listing, replay):
         add_data_argument(subcommand)
         subcommand.add_argument(
-            "--topic", choices=ALL_TOPICS, default=ALL_TOPICS[0], help="the topic they came from"
+            "--topic", choices=ALL_TOPICS, default=ALL_TOPICS[0], help="the topic of the records"
         )
 
 

@@ -38,8 +38,12 @@ def add_key_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     environment = parser.add_argument(
         "--environment",
         metavar="ENVIRONMENT",
-        help="its name (production, or shop/production) or ID"
-        + ("; may be left out where there is only one" if verb == "create" else ""),
+        help="the environment: production, shop/production or an ID"
+        + (
+            "; by default PHAROS_DEFAULT_ENVIRONMENT, or the only one"
+            if verb == "create"
+            else "; by default all"
+        ),
     )
     complete(environment, "environment")
     if verb == "create":

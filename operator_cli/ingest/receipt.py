@@ -4,6 +4,7 @@ import argparse
 import http.client
 import json
 import time
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -12,11 +13,27 @@ from operator_cli.errors import CommandFailed
 
 _TIMEOUT_SECONDS = 60
 _MAX_BYTES = 1024 * 1024
+_LABELS = {
+    "batch_id": "batch ID",
+    # The name in the API is "clamped".
+    "clamped": "times changed",
+    "received_at": "received at",
+    "stored_at": "stored at",
+}
+_MOVED_TIMES = (
+    "Times changed: events that were over 24 h in the future, or before 1900, got the time of their receipt. Check the "
+    "clock of the sender."
+)
 
 
 def register_receipt(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = commands.add_parser("receipt", help="show what became of an ingest batch")
-    parser.add_argument("id", help="the receipt ID of the 202, rcp_…")
+    parser = commands.add_parser(
+        "receipt",
+        help="show whether an ingest batch is stored",
+        description="Show the receipt of an ingest batch: whether its events are stored, and which were refused. Needs "
+        "the ingest key in the data folder.",
+    )
+    parser.add_argument("id", metavar="RECEIPT", help="the ID in the answer 202 to the batch: rcp_…")
     add_data_argument(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_run)
@@ -24,17 +41,19 @@ def register_receipt(commands: "argparse._SubParsersAction[argparse.ArgumentPars
 
 def _run(arguments: argparse.Namespace) -> int:
     base_url, key = get_ingest_access(read_credentials(arguments.data), arguments.data)
-    receipt = _request_receipt(base_url, key, arguments.id)
+    receipt = _request_receipt(base_url, key, arguments.id, arguments.data)
     if arguments.json:
         print(json.dumps(receipt, indent=2))
         return 0
     for name, value in receipt.items():
         text = "-" if value is None or value == [] else ", ".join(value) if isinstance(value, list) else value
-        print(f"{name:<12} {text}")
+        print(f"{_LABELS.get(name, name):<13} {text}")
+    if receipt.get("clamped"):
+        print(_MOVED_TIMES)
     return 0
 
 
-def _request_receipt(base_url: str, key: str, receipt: str) -> dict[str, Any]:
+def _request_receipt(base_url: str, key: str, receipt: str, folder: Path) -> dict[str, Any]:
     try:
         status, body = _get(f"{base_url}/v1/ingest/receipts/{quote(receipt, safe='')}", key)
     except (http.client.HTTPException, OSError, ValueError) as error:
@@ -47,6 +66,11 @@ def _request_receipt(base_url: str, key: str, receipt: str) -> dict[str, Any]:
         raise CommandFailed(
             f"{base_url} answered {status}, but not with a receipt. Check `base_url` in credentials.json."
         ) from None
+    if status == 401:
+        raise CommandFailed(
+            f"{base_url} refused the ingest_key of {folder / 'credentials.json'}: {detail} Name the folder of this "
+            "installation with --data."
+        )
     if status != 200:
         raise CommandFailed(f"{status} {detail}")
     return data

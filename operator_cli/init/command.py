@@ -42,7 +42,9 @@ def register_init(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
 def _run(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.folder)
     if not folder.is_dir():
-        raise CommandFailed(f"{folder} is no folder.")
+        raise CommandFailed(
+            f"There is no folder {folder}. Name the folder of the application: `pharos init FOLDER`."
+        )
     target = folder / FILE
     if os.path.lexists(target) and not (arguments.force or arguments.prints):
         raise CommandFailed(
@@ -65,7 +67,10 @@ def _run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(text or "")
     _show_found(arguments, proposal)
     if text is None:
-        raise CommandFailed(f"It is not known how to start the application: {FILE} was not written.")
+        raise CommandFailed(
+            f"How to start the application was not recognized: {FILE} was not written. Follow the notes above, or "
+            f"write {FILE} by hand: docs/reference/applications.md describes it."
+        )
     if arguments.prints:
         return 0
     if not arguments.yes and not _confirm(target):

@@ -28,7 +28,7 @@ def add_local_account_verbs(verbs: "argparse._SubParsersAction[argparse.Argument
         match verb:
             case "create":
                 parser.add_argument("name", metavar="NAME", help="what it is called")
-                parser.add_argument("--slug", help="its short name in commands (made from the name)")
+                parser.add_argument("--slug", help="the short name for commands (made from the name)")
                 parser.add_argument("--owner-name", required=True, metavar="NAME", help="who owns it")
                 parser.add_argument(
                     "--owner-email",
@@ -37,7 +37,7 @@ def add_local_account_verbs(verbs: "argparse._SubParsersAction[argparse.Argument
                     help="the owner's address; a person who is in another account already keeps their name",
                 )
             case "set-limit":
-                parser.add_argument("account", metavar="ACCOUNT", help="its slug, number or ID")
+                parser.add_argument("account", metavar="ACCOUNT", help="the account: its slug, number or ID")
                 parser.add_argument("--rate", type=float, required=True, metavar="R", help="events a second")
                 parser.add_argument("--burst", type=int, required=True, metavar="B", help="events at once")
         add_data_argument(parser)

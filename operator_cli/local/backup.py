@@ -44,7 +44,9 @@ def register_backup(commands: "argparse._SubParsersAction[argparse.ArgumentParse
 
 def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     if verb in ("verify", "restore"):
-        parser.add_argument("name", metavar="NAME", help="its name as `list` shows it, or its path")
+        parser.add_argument(
+            "name", metavar="NAME", help="the backup: its name as `list` shows it, or its path"
+        )
     if verb == "restore":
         parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="the new data folder")
     else:

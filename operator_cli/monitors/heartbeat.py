@@ -25,18 +25,18 @@ from operator_cli.monitors.monitor_commands import (
 _VERBS = {
     "create": "create a heartbeat; its key is shown once, its ping URL also later by `show`",
     "list": "list heartbeats with their states",
-    "show": "show one with its keys, its ping URLs and its newest runs",
-    "set": "change its schedule and limits, effective at once",
-    "rename": "change its name",
-    "runs": "list its runs of the last 7 days",
+    "show": "show a heartbeat with its keys, its ping URLs and its newest runs",
+    "set": "change the schedule and limits of a heartbeat, effective at once",
+    "rename": "rename a heartbeat",
+    "runs": "list the runs of the last 7 days",
     "output": "print the output of a run",
-    "log": "print what its job has logged, the newest 100 texts of the last 7 days",
-    "pause": "record its signals, but do not evaluate them",
-    "resume": "evaluate it again, from its next signal on",
+    "log": "print what the job has logged, the newest 100 texts of the last 7 days",
+    "pause": "record the signals of a heartbeat, but do not evaluate them",
+    "resume": "evaluate a paused heartbeat again, from its next signal on",
     "new-key": "create one more key; existing ones keep working",
     "new-ping-key": "create one more ping URL; existing ones keep working",
     "revoke-key": "revoke a key or a ping key at every edge, within 5 s",
-    "remove": "remove one with its keys and runs",
+    "remove": "remove a heartbeat with its keys and runs",
 }
 _DESCRIPTIONS = {
     "show": "Only people who may change the heartbeat see its ping URLs: anybody who knows one can report for it.",
@@ -104,7 +104,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
 
 
 def _add_state_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--state", choices=_STATES, help="only those in this state")
+    parser.add_argument("--state", choices=_STATES, help="only heartbeats in this state")
 
 
 def _add_settings(parser: argparse.ArgumentParser, defaults: Mapping[str, str]) -> None:

@@ -20,25 +20,25 @@ _REMOVED_WITH = {"heartbeat": "runs", "queue": "workers"}
 
 def add_name_argument(parser: argparse.ArgumentParser, kind: Kind, *, is_optional: bool = False) -> None:
     """Add `HEARTBEAT` or `QUEUE`."""
-    more = "; the only one if left out" if is_optional else ""
+    more = "; by default the only one" if is_optional else ""
     name = parser.add_argument(
         "monitor",
         metavar=kind.upper(),
         nargs="?" if is_optional else None,
-        help=f"its name (backup, production/backup or shop/production/backup) or ID{more}",
+        help=f"the {kind}: its name (backup, production/backup or shop/production/backup) or ID{more}",
     )
     complete(name, kind)
 
 
 def add_environment_option(parser: argparse.ArgumentParser, *, is_filter: bool = False) -> None:
     """Add `--environment`."""
-    name = "its name (production, or shop/production) or ID"
+    name = "production, shop/production or an ID"
     environment = parser.add_argument(
         "--environment",
         metavar="ENVIRONMENT",
-        help=f"only those of this environment: {name}"
+        help=f"only the monitors of this environment: {name}"
         if is_filter
-        else f"{name}; may be left out where there is only one",
+        else f"the environment: {name}; by default PHAROS_DEFAULT_ENVIRONMENT, or the only one",
     )
     complete(environment, "environment")
 
@@ -47,7 +47,7 @@ def add_shared_arguments(parser: argparse.ArgumentParser, kind: Kind, verb: str)
     """Add the arguments of a verb that both kinds have."""
     match verb:
         case "create":
-            parser.add_argument("name", metavar="NAME", help="what it is called in its environment")
+            parser.add_argument("name", metavar="NAME", help="the name, unique in the environment")
             add_environment_option(parser)
         case "list":
             add_environment_option(parser, is_filter=True)
@@ -55,9 +55,11 @@ def add_shared_arguments(parser: argparse.ArgumentParser, kind: Kind, verb: str)
             add_name_argument(parser, kind, is_optional=verb == "show")
     match verb:
         case "rename":
-            parser.add_argument("name", metavar="NAME", help="its new name")
+            parser.add_argument("name", metavar="NAME", help="the new name")
         case "revoke-key":
-            parser.add_argument("key_id", type=int, metavar="KEY", help="ID of the key, as `show` lists it")
+            parser.add_argument(
+                "key_id", type=int, metavar="KEY", help="the ID of the key, as `show` lists it"
+            )
         case "remove":
             add_yes_argument(parser)
 

@@ -19,11 +19,11 @@ from operator_cli.monitors.monitor_commands import (
 _VERBS = {
     "create": "create a queue; its key is shown once",
     "list": "list queues with their counts and workers",
-    "show": "show one with its keys and each of its workers",
-    "rename": "change its name",
+    "show": "show a queue with its keys and each of its workers",
+    "rename": "rename a queue",
     "new-key": "create one more key; existing ones keep working",
     "revoke-key": "revoke a key at every edge, within 5 s",
-    "remove": "remove one with its keys and workers; the history of its counts stays until its retention ends",
+    "remove": "remove a queue with its keys and workers; the history of its counts stays until its retention ends",
 }
 
 

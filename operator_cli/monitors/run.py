@@ -55,7 +55,10 @@ def register_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument(
         "--heartbeat", type=int, required=True, metavar="ID", help="the heartbeat that it reports to"
     )
-    parser.add_argument("--key", help=f"its key, phr_mon_… (better in {KEY_VARIABLE}: others see arguments)")
+    parser.add_argument(
+        "--key",
+        help=f"the key of the heartbeat, phr_mon_… (better in {KEY_VARIABLE}: other users can read arguments)",
+    )
     parser.add_argument("--url", help="address of Pharos, https://host or https://host/api")
     parser.add_argument(
         "--data", type=Path, default=DEFAULT_DATA, metavar="DIR", help="data folder (./.pharos)"

@@ -25,7 +25,7 @@ _VERBS: Final = {
     "list": "list channels with their types and states",
     "show": "show a channel with its settings, without its secrets",
     "create": "create a channel; the command asks for its secrets",
-    "set": "change its settings, secrets or quiet hours",
+    "set": "change the settings, secrets or quiet hours of a channel",
     "test": "send a test incident, and follow it until it is delivered",
     "remove": "remove a channel, also from all rules, and cancel its unsent notifications",
 }
@@ -59,7 +59,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     add_channel_argument(parser)
     match verb:
         case "set":
-            parser.add_argument("--name", metavar="NAME", help="its new name")
+            parser.add_argument("--name", metavar="NAME", help="the new name")
             parser.add_argument("--enabled", choices=ON_OFF, help="whether it sends")
             add_quiet_hours_options(parser)
             parser.add_argument(

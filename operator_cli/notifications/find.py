@@ -19,12 +19,12 @@ DEFAULT_RULE = "default-notification-rule"
 
 def add_channel_argument(parser: argparse.ArgumentParser) -> None:
     """Add the required `CHANNEL`."""
-    complete(parser.add_argument("channel", metavar="CHANNEL", help="its name or ID"), "channel")
+    complete(parser.add_argument("channel", metavar="CHANNEL", help="the channel: its name or ID"), "channel")
 
 
 def add_rule_argument(parser: argparse.ArgumentParser) -> None:
     """Add the required `RULE`."""
-    complete(parser.add_argument("rule", metavar="RULE", help="its name or ID"), "rule")
+    complete(parser.add_argument("rule", metavar="RULE", help="the rule: its name or ID"), "rule")
 
 
 def add_threshold_argument(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def add_threshold_argument(parser: argparse.ArgumentParser) -> None:
     threshold = parser.add_argument(
         "threshold_name",
         metavar="THRESHOLD",
-        help="its name (slow, production/slow or shop/production/slow) or ID",
+        help="the threshold: its name (slow, production/slow or shop/production/slow) or ID",
     )
     complete(threshold, "threshold")
 

@@ -51,7 +51,9 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
         )
         add_limit_argument(parser, 20)
         return
-    parser.add_argument("incident", metavar="INCIDENT", help="its ID, or the beginning that `list` shows")
+    parser.add_argument(
+        "incident", metavar="INCIDENT", help="the ID of the incident, or the beginning that `list` shows"
+    )
     if verb == "show":
         return
     if verb == "silence":

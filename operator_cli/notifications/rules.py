@@ -24,10 +24,10 @@ from pipeline_contracts.alert_kinds import SEVERITIES
 
 _VERBS: Final = {
     "list": "list rules with their conditions and recipients",
-    "show": "show one",
+    "show": "show a rule",
     "create": "create a rule that notifies channels and people of incidents",
     "set": "change the conditions or recipients of a rule",
-    "remove": "remove one",
+    "remove": "remove a rule",
     "default": "show the default rule, for projects without their own rule",
     "kinds": "list the kinds of alerts that rules and silences may name",
 }
@@ -57,7 +57,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
             add_project_argument(parser, "only rules of this project")
             return
         case "create":
-            parser.add_argument("name", metavar="NAME", help="its name, unique in the account")
+            parser.add_argument("name", metavar="NAME", help="the name, unique in the account")
         case _:
             add_rule_argument(parser)
     match verb:
@@ -66,7 +66,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
             add_environment_option(parser, is_filter=True)
             _add_settings(parser)
         case "set":
-            parser.add_argument("--name", metavar="NAME", help="its new name")
+            parser.add_argument("--name", metavar="NAME", help="the new name")
             _add_settings(parser)
             parser.add_argument(
                 "--default-kinds", action="store_true", help="the kinds that notify by default"

@@ -33,7 +33,9 @@ def register_notifications(commands: "argparse._SubParsersAction[argparse.Argume
 def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     if verb != "list":
         parser.add_argument(
-            "notification", metavar="NOTIFICATION", help="its ID, or the beginning that `list` shows"
+            "notification",
+            metavar="NOTIFICATION",
+            help="the ID of the notification, or the beginning that `list` shows",
         )
         return
     parser.add_argument("--status", choices=_STATUSES, help="only with this status")

@@ -35,7 +35,9 @@ def register_silences(commands: "argparse._SubParsersAction[argparse.ArgumentPar
 
 def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     if verb == "end":
-        parser.add_argument("silence", type=int, metavar="SILENCE", help="its number, as `list` shows it")
+        parser.add_argument(
+            "silence", type=int, metavar="SILENCE", help="the number of the silence, as `list` shows it"
+        )
         return
     add_project_argument(parser, "only this project: its name or ID")
     if verb == "list":

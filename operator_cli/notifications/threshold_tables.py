@@ -9,7 +9,7 @@ from notifications.render.words import write_duration, write_value
 from operator_cli.durations import format_age
 from operator_cli.notifications.find import format_place
 from operator_cli.tables import Column, print_table
-from operator_cli.terminal_text import print_facts
+from operator_cli.terminal_text import make_cell, print_facts
 
 _UNITS = {"queue.wait": "s", "queue.size": "jobs", "service.error_rate": "%", "service.latency": "ms"}
 _COLOURS = {"firing": "bold red", "pending": "yellow", "ok": "green", "no data": "yellow"}
@@ -21,23 +21,23 @@ def show_thresholds(arguments: argparse.Namespace, thresholds: list[dict[str, An
         arguments,
         [
             Column("ID", is_number=True),
-            Column("Name"),
+            Column("Name, where"),
             Column("State", wraps=False),
-            Column("Value", wraps=False),
-            Column("Opens", wraps=False),
+            Column("Value"),
+            Column("Opens"),
             Column("Figure"),
-            Column("Where"),
             Column("Evaluated", wraps=False, is_optional=True),
         ],
         [
             (
                 threshold["id"],
-                threshold["name"],
+                make_cell(threshold["name"])
+                .append("\n")
+                .append_text(make_cell(format_place(threshold), "dim")),
                 _format_state(threshold),
                 _format_value(threshold, threshold["value"]),
                 f"{threshold['direction']} {_format_value(threshold, threshold['threshold'])}",
                 _format_figure(threshold),
-                format_place(threshold),
                 _format_age(threshold),
             )
             for threshold in thresholds

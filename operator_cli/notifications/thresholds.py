@@ -19,9 +19,9 @@ _KINDS: Final = ("queue.wait", "queue.size", "service.error_rate", "service.late
 _AGGREGATIONS: Final = ("avg", "min", "max", "sum", "last")
 _VERBS: Final = {
     "list": "list thresholds with the last values of their figures",
-    "show": "show one",
+    "show": "show a threshold",
     "create": "open an incident while a figure is beyond a value",
-    "set": "change its value or settings",
+    "set": "change the value or settings of a threshold",
     "remove": "remove a threshold, which ends its incident",
 }
 _DESCRIPTIONS: Final = {
@@ -56,7 +56,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
             add_environment_option(parser, is_filter=True)
             return
         case "create":
-            parser.add_argument("name", metavar="NAME", help="its name, unique in its environment")
+            parser.add_argument("name", metavar="NAME", help="the name, unique in the environment")
             parser.add_argument("kind", metavar="KIND", choices=_KINDS, help=", ".join(_KINDS))
             parser.add_argument("target", metavar="TARGET", help="name of the queue, service or metric")
             add_environment_option(parser)
@@ -64,7 +64,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
             return
     add_threshold_argument(parser)
     if verb == "set":
-        parser.add_argument("--name", metavar="NAME", help="its new name")
+        parser.add_argument("--name", metavar="NAME", help="the new name")
         parser.add_argument("--kind", choices=_KINDS, help="another figure")
         parser.add_argument("--target", metavar="TARGET", help="name of the queue, service or metric")
         _add_settings(parser, is_new=False)

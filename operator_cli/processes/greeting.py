@@ -9,13 +9,19 @@ from operator_cli.messages import format_command
 
 
 def format_greeting(
-    base_url: str, credentials: dict[str, Any], data: Path, *, sign_in: str, show_key: bool
+    base_url: str,
+    credentials: dict[str, Any],
+    data: Path,
+    *,
+    sign_in: str,
+    show_key: bool,
+    environment: str | None = None,
 ) -> str:
     """Return the greeting: the address of the dashboard, how to sign in, and commands for the first minutes.
 
     `base_url` ends in `/api`. `sign_in` is the text of `format_sign_in_link` or `format_sign_in_command`, empty once
-    somebody has a password. Without `show_key` the example reads the ingest key from its file, because output that is
-    not a terminal ends up in logs.
+    somebody has a password. The commands name `environment`, where there are several. Without `show_key` the example
+    reads the ingest key from its file, because output that is not a terminal ends up in logs.
     """
     address = base_url.removesuffix("/api")
     option = data_arguments(data)
@@ -35,13 +41,13 @@ Credentials     {file}
 
 Try these in a second terminal, in this folder.
 Deploy the sample application:
-  {format_command(["deploy", *option])}
+  {format_command(["deploy", *option, *([environment] if environment else [])])}
 Send a log record, and look at it:
   curl -sS {base_url}/v1/ingest \\
     -H "Authorization: Bearer {key}" \\
     -H 'Content-Type: application/json' \\
     -d '{{"batch_id": "hello-1", "events": [{{"type": "log", "severity": "info", "title": "Hello"}}]}}'
-  {format_command(["tail", *option])}
+  {format_command(["tail", *option, *(["--environment", environment] if environment else [])])}
 Run a job under a heartbeat:
   {format_command(["run", *option, "--heartbeat", "1", "--", "echo", "done"])}
 List all commands:

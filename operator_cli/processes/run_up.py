@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import errno
 import functools
 import gc
 import os
@@ -20,7 +21,9 @@ from control_domain.sign_in.links import make_sign_in_url
 from deployer.identity import FolderInUse
 from ingest_edge.listening import PortInUse
 from operator_cli.errors import CommandFailed
+from operator_cli.messages import format_command
 from operator_cli.processes.greeting import (
+    data_arguments,
     format_demo_greeting,
     format_greeting,
     format_sign_in_command,
@@ -34,6 +37,11 @@ from wiring.embedded.allocator import keep_freed_memory
 from wiring.embedded.data_folder import DataFolderInUse, DataFolderUnusable
 from wiring.embedded.platform import DATABASE, Platform, run_platform
 
+# The demo adds projects and environments to the first ones, so its commands have to name one.
+_DEMO_ENVIRONMENT = "my-project/production"
+_NEXT_PORT = 1000
+_MAX_PORT = 65_000
+
 
 def run_up(arguments: argparse.Namespace) -> int:
     """Run the platform until a signal. Return the exit status."""
@@ -45,11 +53,24 @@ def run_up(arguments: argparse.Namespace) -> int:
         os.umask(0o077)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(arguments, settings))
-    except (DataFolderInUse, DataFolderUnusable, FolderInUse, PortInUse, StorageUnavailable) as error:
+    except PortInUse as error:
+        raise CommandFailed(f"{error}{_suggest_port(arguments, error)}") from error
+    except (DataFolderInUse, DataFolderUnusable, FolderInUse, StorageUnavailable) as error:
         raise CommandFailed(str(error)) from error
     except KeyboardInterrupt:
         # The interrupt came before `_serve` installed its signal handlers.
         return _report_early_stop(signal.SIGINT)
+
+
+def _suggest_port(arguments: argparse.Namespace, error: PortInUse) -> str:
+    """Return a command with a free --port, beginning with a space, if another program uses a port.
+
+    The other ports follow --port. An --apps-port does not.
+    """
+    if error.reason != os.strerror(errno.EADDRINUSE) or arguments.apps_port is not None:
+        return ""
+    port = arguments.port + _NEXT_PORT if arguments.port < _MAX_PORT - _NEXT_PORT else 0
+    return f" For example: {format_command(['up', *data_arguments(arguments.data), '--port', str(port)])}"
 
 
 async def _serve(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -140,6 +161,7 @@ async def _run_until_stopped(
                 data,
                 sign_in=await _make_sign_in_text(platform, data, is_terminal=is_terminal),
                 show_key=is_terminal,
+                environment=_DEMO_ENVIRONMENT if arguments.demo else None,
             )
             print(greeting, flush=True)
             if arguments.demo:

@@ -34,15 +34,15 @@ def register_project(commands: "argparse._SubParsersAction[argparse.ArgumentPars
     parser = commands.add_parser(
         "project",
         help="projects and the people who may deploy them",
-        description="Projects: applications with their environments.",
+        description="A project is an application with its environments.",
     )
     add_verbs(parser, _VERBS, _run, _add_arguments, _DESCRIPTIONS)
 
 
 def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     if verb == "create":
-        parser.add_argument("name", metavar="NAME", help="its name")
-        parser.add_argument("--slug", help="its short name in commands (made from the name)")
+        parser.add_argument("name", metavar="NAME", help="the name")
+        parser.add_argument("--slug", help="the short name for commands (made from the name)")
         return
     if verb == "list":
         return
@@ -50,11 +50,16 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
         "project",
         metavar="PROJECT",
         nargs="?" if verb in ("show", "members") else None,
-        help="its slug, name or ID" + ("; by default the only one" if verb in ("show", "members") else ""),
+        help="the project: its slug, name or ID"
+        + (
+            "; by default that of PHAROS_DEFAULT_ENVIRONMENT, or the only one"
+            if verb in ("show", "members")
+            else ""
+        ),
     )
     complete(project, "project")
     if verb == "rename":
-        parser.add_argument("name", metavar="NAME", help="its new name")
+        parser.add_argument("name", metavar="NAME", help="the new name")
     if verb in ("grant", "revoke"):
         person = parser.add_argument("person", metavar="PERSON", help="e-mail address, name or ID")
         complete(person, "person")
@@ -72,7 +77,7 @@ def _run(arguments: argparse.Namespace) -> int:
         case "create":
             made = api.post("projects", body={"name": arguments.name, "slug": arguments.slug})
             return print_result(arguments, made, _show_created)
-    project = resolve_project(api, arguments.project)
+    project = resolve_project(api, arguments.project, option="")
     match arguments.verb:
         case "show":
             return print_result(arguments, _read(api, project), lambda found: _show_one(arguments, found))

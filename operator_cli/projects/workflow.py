@@ -18,8 +18,8 @@ from operator_cli.terminal_text import sanitize
 
 _VERBS = {
     "set": "make a YAML file the workflow of a project, from its next deployment on",
-    "show": "print the YAML as it was set",
-    "check": "list the faults of a YAML file, without an installation and without setting anything",
+    "show": "print the workflow of a project, as it was set",
+    "check": "check a YAML file: list its faults, without an installation and without setting anything",
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator_cli.api.client import Api
 from operator_cli.api.names import Row, choose
 
-HELP = "its project, number or URL"
+HELP = "the repository: its project, number or URL"
 
 
 def add_repository_argument(parser: argparse.ArgumentParser) -> None:

@@ -1,6 +1,8 @@
 """`pharos repository list|show|connect|new-secret|set-branch|set|disconnect`."""
 
 import argparse
+import os
+import shlex
 from typing import Any
 
 from operator_cli.api.client import Api, open_api
@@ -12,7 +14,7 @@ from operator_cli.arguments import (
     add_yes_argument,
     confirm,
 )
-from operator_cli.errors import UsageError
+from operator_cli.errors import CommandFailed, UsageError
 from operator_cli.messages import print_result
 from operator_cli.repositories.find import HELP, add_repository_argument, resolve_repository
 from operator_cli.repositories.webhook_setup import (
@@ -26,12 +28,12 @@ _VERBS = {
     "list": "list repositories with their projects and whether their webhooks are processed",
     "show": "show a repository with all its settings",
     "connect": "connect a project to a repository; the secret of the webhook is shown once",
-    "new-secret": "replace the secret of its webhook; deliveries signed with the old secret are then refused",
+    "new-secret": "replace the secret of the webhook; deliveries signed with the old secret are then refused",
     "set-branch": "set the branch to deploy if neither a deployment nor its environment names one",
-    "set": "change its branch, whether its webhooks are processed, whether pull requests from forks get previews, and "
-    "its ID at the Git host",
-    "disconnect": "disconnect it from its project; not while a deployment is active, and deployments that wait for "
-    "approval are canceled",
+    "set": "change the branch, whether webhooks are processed, whether pull requests from forks get previews, and the "
+    "ID at the Git host",
+    "disconnect": "disconnect a repository from its project; fails while a deployment is active, and cancels "
+    "deployments that wait for approval",
 }
 # The same kinds as in `git_hosts.all_hosts`, which takes 0.1 s to import.
 _KINDS = ("github", "gitlab", "bitbucket", "git")
@@ -64,7 +66,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
         case "new-secret":
             add_secret_arguments(parser)
         case "set-branch":
-            parser.add_argument("branch", metavar="BRANCH", help="its name: main")
+            parser.add_argument("branch", metavar="BRANCH", help="the name of the branch: main")
         case "set":
             _add_settings(parser)
         case "disconnect":
@@ -75,11 +77,11 @@ def _add_connect_arguments(connect: argparse.ArgumentParser) -> None:
     connect.add_argument(
         "url",
         metavar="URL",
-        help="https://host/path, ssh://git@host/path, git@host:path, or an absolute path of the machine that deploys. "
+        help="https://host/path, ssh://git@host/path, git@host:path, or a path on the machine that deploys. "
         "Without a password or token: give that machine a deploy key or a Git credential",
     )
     connect.add_argument(
-        "--kind", choices=_KINDS, help="its Git host (recognized from a well-known address, else git)"
+        "--kind", choices=_KINDS, help="the Git host (recognized from a well-known address, else git)"
     )
     connect.add_argument("--branch", metavar="BRANCH", help="the branch to deploy (main)")
     add_project_argument(connect, dest="project")
@@ -127,7 +129,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _connect(api: Api, arguments: argparse.Namespace) -> dict[str, Any]:
     body = {
-        "url": arguments.url,
+        "url": _find_address(api, arguments.url),
         "kind": arguments.kind,
         "branch": arguments.branch,
         **read_secret(arguments),
@@ -136,6 +138,24 @@ def _connect(api: Api, arguments: argparse.Namespace) -> dict[str, Any]:
     made: dict[str, Any] = api.post("projects", project.id, "repository", body=body)
     save_secret(api.target, made, is_new=True)
     return made
+
+
+def _find_address(api: Api, url: str) -> str:
+    """Return the URL; for a relative path (`.`, `../shop`) the absolute one.
+
+    Raises `CommandFailed` for a folder without a repository, if the installation is on this machine.
+    """
+    if url in (".", "..") or url.startswith(("./", "../")):
+        url = os.path.abspath(url)
+    is_here = api.target.data is not None and os.path.isdir(url)
+    # A bare repository has no `.git`.
+    if is_here and not any(os.path.exists(os.path.join(url, name)) for name in (".git", "HEAD")):
+        folder = shlex.quote(url)
+        raise CommandFailed(
+            f"{url} is not a Git repository. Make it one, and commit its files: `git -C {folder} init`, "
+            f"`git -C {folder} add .`, `git -C {folder} commit -m First`."
+        )
+    return url
 
 
 def _renew_secret(api: Api, arguments: argparse.Namespace, repository: Row) -> dict[str, Any]:

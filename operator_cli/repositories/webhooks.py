@@ -37,7 +37,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     parser.add_argument(
         "--repository",
         metavar="REPOSITORY",
-        help=f"only of this repository: {HELP}. A disconnected one is named by its number",
+        help=f"only of {HELP}. A disconnected repository has only its number",
     )
     if verb == "list":
         add_limit_argument(parser, 20)

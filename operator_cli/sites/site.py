@@ -24,10 +24,10 @@ _VERBS = {
     "create": "create a site; prints the script tag for its pages",
     "list": "list sites with their newest events",
     "show": "show a site with its goals and its dropped events",
-    "rename": "change its name",
+    "rename": "rename a site",
     "add-domain": "accept events from one more origin",
     "remove-domain": "refuse events from an origin, within 5 s",
-    "set-timezone": "set the time zone of its days, also of past days",
+    "set-timezone": "set the time zone of a site's days, also of past days",
     "goal": "add a goal: an event or a path",
     "remove-goal": "remove a goal; its conversions stay stored",
     "remove": "remove a site with its goals",
@@ -65,7 +65,7 @@ def add_site_argument(parser: argparse.ArgumentParser, *, is_optional: bool = Fa
         "site",
         metavar="SITE",
         nargs="?" if is_optional else None,
-        help="its name, ID or tracker ID" + ("; by default the only one" if is_optional else ""),
+        help="the site: its name, ID or tracker ID" + ("; by default the only one" if is_optional else ""),
     )
     complete(site, "site")
 
@@ -79,7 +79,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     add_site_argument(parser, is_optional=verb == "show")
     match verb:
         case "rename":
-            parser.add_argument("name", metavar="NAME", help="its new name")
+            parser.add_argument("name", metavar="NAME", help="the new name")
         case "add-domain" | "remove-domain":
             parser.add_argument("origin", metavar="ORIGIN", help="https://shop.example")
         case "set-timezone":
@@ -88,15 +88,15 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
             target = parser.add_mutually_exclusive_group(required=True)
             target.add_argument("--event", metavar="NAME", help="reached by events of this name: purchase")
             target.add_argument("--path", metavar="PATH", help="reached by views of this page: /welcome")
-            parser.add_argument("--name", help="its name (the event or the path)")
+            parser.add_argument("--name", help="the name (the event or the path)")
         case "remove-goal":
-            parser.add_argument("goal", metavar="GOAL", help="its name or ID")
+            parser.add_argument("goal", metavar="GOAL", help="the goal: its name or ID")
         case "remove":
             add_yes_argument(parser)
 
 
 def _add_create_arguments(create: argparse.ArgumentParser) -> None:
-    create.add_argument("name", metavar="NAME", nargs="?", help="its name (the first domain's host)")
+    create.add_argument("name", metavar="NAME", nargs="?", help="the name (the host of the first domain)")
     # The name of this option in earlier versions.
     create.add_argument("--name", help=argparse.SUPPRESS, dest="name_flag")
     create.add_argument(

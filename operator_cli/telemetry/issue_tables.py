@@ -14,15 +14,16 @@ from operator_cli.terminal_text import make_cell, print_facts, sanitize_lines
 
 def show_issues(arguments: argparse.Namespace, issues: list[dict[str, Any]], empty: str) -> None:
     """Print issues as a table."""
+    all_open = all(_format_status(issue).plain == "open" for issue in issues)
     print_table(
         arguments,
         [
             Column("ID", is_id=True),
-            Column("Status", wraps=False),
             Column("Count", is_number=True),
-            Column("Last seen", wraps=False),
-            Column("What"),
             Column("Users", is_number=True, is_optional=True),
+            Column("Last seen", wraps=False),
+            Column("What", min_width=38),
+            Column("Status", wraps=False, is_optional=all_open),
             Column("After", wraps=False, is_optional=True),
             Column("Assignee", wraps=False, is_optional=True),
             Column("First seen", wraps=False, is_optional=True),
@@ -30,11 +31,12 @@ def show_issues(arguments: argparse.Namespace, issues: list[dict[str, Any]], emp
         [
             (
                 issue["id"],
-                _format_status(issue),
                 f"{issue['count']:,}",
+                f"{issue['affected_users']:,}" if issue["affected_users"] else None,
                 format_minute(issue["last_seen"]),
                 _format_summary(issue),
-                f"{issue['affected_users']:,}" if issue["affected_users"] else None,
+                # By default only open issues are listed.
+                None if all_open and not getattr(arguments, "wide", False) else _format_status(issue),
                 issue["first_deployment"] and make_cell(issue["first_deployment"]["version"], max_length=20),
                 None if issue["assignee"] is None else issue["assignee"]["name"],
                 format_minute(issue["first_seen"]),

@@ -53,7 +53,9 @@ def register_issues(commands: "argparse._SubParsersAction[argparse.ArgumentParse
 def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     add_environment_option(parser)
     if verb != "list":
-        parser.add_argument("issue", metavar="ISSUE", help="its ID, or the beginning that `list` shows")
+        parser.add_argument(
+            "issue", metavar="ISSUE", help="the ID of the issue, or the beginning that `list` shows"
+        )
     match verb:
         case "list":
             parser.add_argument("--status", choices=_STATUSES, default="open", help="by default open")

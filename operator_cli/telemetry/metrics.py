@@ -49,7 +49,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
         add_range_arguments(parser, "1d")
         add_limit_argument(parser, 100)
         return
-    parser.add_argument("metric", metavar="METRIC", help="its name")
+    parser.add_argument("metric", metavar="METRIC", help="the name of the metric")
     parser.add_argument(
         "--aggregation",
         choices=_AGGREGATIONS,

@@ -14,7 +14,8 @@ def add_environment_option(parser: argparse._ActionsContainer) -> None:
     environment = parser.add_argument(
         "--environment",
         metavar="ENVIRONMENT",
-        help="its name (production, or shop/production) or ID; may be left out where there is only one",
+        help="the environment: production, shop/production or an ID; by default "
+        "PHAROS_DEFAULT_ENVIRONMENT, or the only one",
     )
     complete(environment, "environment")
 

@@ -41,7 +41,9 @@ def register_traces(commands: "argparse._SubParsersAction[argparse.ArgumentParse
 def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     add_environment_option(parser)
     if verb == "show":
-        parser.add_argument("trace", metavar="TRACE", help="its ID, or the beginning that `list` shows")
+        parser.add_argument(
+            "trace", metavar="TRACE", help="the ID of the trace, or the beginning that `list` shows"
+        )
         return
     parser.add_argument("--service", metavar="NAME", help="with a span of this service")
     parser.add_argument("--name", metavar="NAME", help="with a span of this name")

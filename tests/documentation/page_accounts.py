@@ -24,13 +24,17 @@ class PageAccount:
 
 
 def create_page_account(platform: PlatformProcess, folder: Path, slug: str) -> PageAccount:
-    """Create an account with what `control_domain/first_account` creates; its project has the slug of the account."""
+    """Create an account with what `control_domain/first_account` creates, and a second project; the first one has the
+    slug of the account."""
     owner = ("--owner-name", "Owner", "--owner-email", f"{slug}@localhost")
     account = _run(platform, "account", "create", slug, "--slug", slug, *owner)
     token = _run(platform, "token", "create", "--local", "--account", slug)["api_token"]
     post = _Poster(platform, token).post
     project = post("projects", {"name": "My project", "slug": slug})["id"]
-    environment = post(f"projects/{project}/environments", {"name": "Production", "type": "production"})["id"]
+    environment = post(f"projects/{project}/environments", _PRODUCTION)["id"]
+    # With a second environment of the same name, a command of the page has to say which one it means.
+    other = post("projects", {"name": "Other project", "slug": f"other-{slug}"})["id"]
+    post(f"projects/{other}/environments", _PRODUCTION)
     heartbeat = post(f"environments/{environment}/heartbeats", _HEARTBEAT)
     queue = post(f"environments/{environment}/queues", {"name": "default"})
     site = post(f"projects/{project}/sites", {"name": "My site", "timezone": "UTC", "domains": [_ORIGIN]})
@@ -53,6 +57,7 @@ def create_page_account(platform: PlatformProcess, folder: Path, slug: str) -> P
     return PageAccount(folder, slug, credentials)
 
 
+_PRODUCTION = {"name": "Production", "type": "production"}
 _ORIGIN = "http://localhost:8080"
 _HEARTBEAT = {"name": "first-heartbeat", "period_seconds": 86_400, "grace_seconds": 3600}
 

@@ -18,6 +18,8 @@ _MARK = "\x1eblock "
 # `make` must not run: the targets install, run tests and start servers. Their names are checked.
 _PRELUDE = r"""
 set -eE
+# Pages define `pharos` as an alias, which a script would ignore.
+shopt -s expand_aliases
 make() {
   local word
   for word in "$@"; do

@@ -48,6 +48,7 @@ def _run_page(page: str, platform: PlatformProcess, top: Path, apps_port: int) -
         "BASE": f"http://127.0.0.1:{platform.port}",
         "KEY": account.credentials["ingest_key"],
         "TOKEN": account.credentials["api_token"],
+        "PHAROS_DEFAULT_ENVIRONMENT": f"{account.project}/production",
         "HOME": str(account.folder),
         "TMPDIR": str(account.folder),
         "GIT_CONFIG_GLOBAL": str(top / "gitconfig"),

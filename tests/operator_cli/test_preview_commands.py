@@ -19,8 +19,13 @@ def test_previews_are_opened_listed_and_closed(pharos: RunCommand) -> None:
     assert (listed["slug"], listed["branch"], listed["order"]) == ("preview-feature-a", "feature/a", 0)
     assert listed["wake_on_request"] is True
     table = run_text(pharos, "preview", "list", "--project", project)
-    assert table.startswith(f"{project}/preview-feature-a  branch feature/a, running")
-    assert len(table.splitlines()) == 2
+    assert [line.split()[0] for line in table.splitlines()] == [
+        f"{project}/preview-feature-a",
+        "address",
+        "release",
+        "state",
+    ]
+    assert table.splitlines()[0].endswith("  branch feature/a")
     line = expect_refusal(pharos, "preview", "close", "feature/a", "--project", project)
     assert line == (
         f"Without a terminal, pharos cannot ask whether to close the preview {project}/preview-feature-a of the "

@@ -57,6 +57,23 @@ def test_unusable_credentials_are_reported_without_the_key(tmp_path: Path) -> No
         assert message in str(failed.value) and _SECRET not in str(failed.value), credentials
 
 
+def test_a_receipt_is_printed_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for changed, lines in ((0, 4), (2, 5)):
+        data = {"batch_id": "web-1", "clamped": changed, "received_at": None, "errors": ["a", "b"]}
+        body = json.dumps({"data": data}).encode()
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        with _answering(head + body) as base_url:
+            _run_receipt(tmp_path, base_url=base_url, ingest_key=_SECRET)
+        printed = capsys.readouterr().out.splitlines()
+        assert len(printed) == lines and [line.split("  ")[0] for line in printed[:4]] == [
+            "batch ID",
+            f"times changed {changed}",
+            "received at",
+            "errors",
+        ]
+        assert not changed or "Check the clock of the sender." in printed[-1]
+
+
 def test_a_response_that_is_not_a_receipt_is_described(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,7 +103,7 @@ def test_a_full_report_shows_every_section() -> None:
         "▲ 23.5 %",
         "▼ 16.7 %",
         "= unchanged",
-        "▲ 1.1 pp",
+        "▲ 1.1 points",
         "1m 23s",
         "before 38.0 %",
         "Page views by day\n",
@@ -151,7 +151,7 @@ def test_shared_columns_are_sums_and_the_last_one_is_complete() -> None:
 
 def test_an_empty_report_shows_the_script_tag() -> None:
     output = page(empty_report())
-    assert "No visits in these days." in output
+    assert "No visitors yet in these days. Put this tag" in output
     assert TAG in output
     assert "pharos site show 7" in output
     assert "Page views" not in output
@@ -190,21 +190,43 @@ def test_control_characters_from_visitors_are_removed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "text", "colour"),
+    ("name", "previous", "change", "text", "colour"),
     [
-        ("visits", 12.3, "▲ 12.3 %", "green"),
-        ("visits", -1234.5, "▼ 1,234.5 %", "red"),
-        ("conversion_rate", -0.4, "▼ 0.4 pp", "red"),
-        ("bounce_rate", 2.0, "▲ 2.0 pp", "red"),
-        ("bounce_rate", -2.0, "▼ 2.0 pp", "green"),
-        ("visits", 0.0, "= unchanged", "dim"),
+        ("visits", 100, 12.3, "▲ 12.3 %", "green"),
+        ("visits", 100, -1234.5, "▼ 1,234.5 %", "red"),
+        ("conversion_rate", 2.5, -0.4, "▼ 0.4 points", "red"),
+        ("bounce_rate", 0, 2.0, "▲ 2.0 points", "red"),
+        ("bounce_rate", 50, -2.0, "▼ 2.0 points", "green"),
+        ("visits", 100, 0.0, "= unchanged", "dim"),
+        # From nothing, the API reports 100 %.
+        ("visit_duration", 0, 100.0, "▲", "green"),
     ],
 )
 def test_a_change_has_an_arrow_and_the_colour_of_better_or_worse(
-    name: str, change: float, text: str, colour: str
+    name: str, previous: float, change: float, text: str, colour: str
 ) -> None:
-    output = format_change(name, change)
+    metric = {"value": 1, "previous": previous, "change": change}
+    output = format_change(name, metric, had_visits=True)
     assert (output.plain, output.style) == (text, colour)
+
+
+def test_the_first_visits_are_compared_with_nothing() -> None:
+    report = empty_report()
+    first = {"visitors": 0, "visits": 2, "pageviews": 3, "bounce_rate": 100.0, "visit_duration": 5}
+    for name, value in first.items():
+        report["metrics"][name] = {"value": value, "previous": 0, "change": 100.0 if value else 0.0}
+    output = page(report)
+    assert "under 1 a day" in output and "0 a day" not in output.replace("100", "")
+    assert output.count("new ") == 5 and output.count("none before") == 6
+    assert not {"▲", "unchanged", "points"} & set(output.split())
+    report["period"]["days"] = 1
+    assert "a day" not in page(report)
+
+
+@pytest.mark.parametrize(("width", "rows"), [(60, 2), (80, 2), (100, 1)])
+def test_the_metrics_are_in_rows_of_the_same_length(width: int, rows: int) -> None:
+    heads = [line for line in page(full_report(), width).splitlines() if "╭─" in line]
+    assert [line.count("╭─") for line in heads] == [6 // rows] * rows
 
 
 def test_ratings_have_their_colours() -> None:

@@ -122,7 +122,7 @@ def test_a_report_without_visits_shows_the_script_tag(pharos: RunCommand) -> Non
     created = run_json(pharos, "site", "create", "Empty", "--domain", "https://empty.example")
     for site in (str(created["id"]), created["tracker_id"], "empty"):
         output = run_text(pharos, "report", site, "--days", "7")
-        assert "No visits in these days." in output
+        assert "No visitors yet in these days." in output
         assert f'/tracker/v1.js" data-site="{created["tracker_id"]}"></script>' in output
     report = run_json(pharos, "report", "Empty", "--days", "1", "--country", "no", "--path", "/a")
     assert report["site"]["id"] == created["id"]

@@ -105,3 +105,17 @@ def test_no_rows_and_hostile_text(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_ids_are_shortened_but_stay_distinct(ids: list[str], shortened: list[str]) -> None:
     assert shorten_ids(ids) == shortened
+
+
+def test_a_message_keeps_its_room_before_optional_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    note = "the quick brown fox jumps over the lazy dog again"
+    columns = [Column("Name", wraps=False), Column("Note", min_width=40), *_COLUMNS[2:]]
+    header, *lines = _print(
+        capsys, ("shop/production", note, "ada@example.com", "2m ago", _ID), columns=columns
+    )
+    assert header.split() == ["Name", "Note", "ID"] and len(lines) == 2
+    # A short text needs no room.
+    header, *lines = _print(
+        capsys, ("shop/production", "ok", "ada@example.com", "2m ago", _ID), columns=columns
+    )
+    assert header.split() == ["Name", "Note", "By", "When", "ID"] and len(lines) == 1

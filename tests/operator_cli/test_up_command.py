@@ -4,7 +4,9 @@ import argparse
 import asyncio
 import gc
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -136,6 +138,8 @@ def test_the_printed_commands_work_for_any_folder(tmp_path: Path) -> None:
     output = _greeting(data, show_key=False)
     assert "pharos tail --data 'it'\"'\"'s here'\n" in output
     assert "pharos tail\n" in _greeting(Path(".pharos"), show_key=False)
+    of_demo = format_greeting("x", {"ingest_key": _KEY}, data, sign_in="", show_key=False, environment="a/b")
+    assert " a/b\n" in of_demo and " --environment a/b\n" in of_demo
 
 
 def _expect_failed_start(pharos: RunCommand, *options: str) -> str:
@@ -157,6 +161,16 @@ def test_a_failed_start_prints_one_sentence(tmp_path: Path) -> None:
     assert _expect_failed_start(pharos, "--port", "99999") == (
         "127.0.0.1:99999 cannot be used (a port is 0 to 65535). Choose another --port."
     )
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        message = _expect_failed_start(pharos, "--port", str(port), "--data", "second")
+        assert message.startswith(
+            f"127.0.0.1:{port} cannot be used (Address already in use). Choose another --port."
+        )
+        # A port that the message may name, so that the example can be typed.
+        assert re.search(r" For example: pharos up --data second --port \d+$", message)
+        message = _expect_failed_start(pharos, "--port", "0", "--apps-port", str(port), "--data", "second")
+        assert message.endswith("Choose another --apps-port.")
     (tmp_path / "spoiled").mkdir()
     (tmp_path / "spoiled" / "control.sqlite").write_text("no database " * 100)
     assert _expect_failed_start(pharos, "--port", "0", "--data", "spoiled") == (

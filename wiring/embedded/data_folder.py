@@ -72,7 +72,8 @@ def lock_data_folder(data: Path) -> Iterator[None]:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise DataFolderInUse(
-                    f"Another process runs on {data}. Stop it, or choose another --data."
+                    f"Another process runs on {data}, probably `pharos up`. `pharos doctor --data {data}` shows its "
+                    "address. Stop it with Ctrl-C in its terminal, or choose another --data and --port."
                 ) from None
             # On a full disk no database can be opened, and nobody could sign in to free space.
             make_space_on_full_disk(data)

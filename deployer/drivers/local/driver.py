@@ -115,8 +115,7 @@ class LocalDriver:
 
     async def _start(self, tenancy: Tenancy, run: Run, replicas: int, log: LogSink) -> None:
         fleet = self._fleet(tenancy)
-        counts = ", ".join(f"{name} x {count}" for name, count in run.count_instances(replicas).items())
-        await log.write_line(f"Starting {counts}.")
+        await log.write_line(f"Starting {_describe_counts(run.count_instances(replicas))}.")
         try:
             await fleet.start(run, replicas)
         except DeployFailed:
@@ -124,7 +123,7 @@ class LocalDriver:
                 path = self._folders.output(tenancy, run.deployment_id, name, number)
                 await _quote_output(path, log)
             raise
-        await log.write_line("All are healthy: requests go there from now on.")
+        await log.write_line("All processes are healthy: requests go to this release from now on.")
 
     async def switch(self, tenancy: Tenancy, run: Run) -> None:
         """See `Driver`."""
@@ -242,6 +241,13 @@ class LocalDriver:
         """Return the marks of all running instances."""
         started = {instance.mark for fleet in self._fleets.values() for instance in fleet.instances}
         return started | self._orphans.marks
+
+
+def _describe_counts(counts: Mapping[str, int]) -> str:
+    """Return `1 web process, 2 worker processes`."""
+    return ", ".join(
+        f"{count} {name} {'process' if count == 1 else 'processes'}" for name, count in counts.items()
+    )
 
 
 async def _quote_output(path: Path, log: LogSink) -> None:

@@ -171,7 +171,7 @@ def test_the_last_output_of_a_web_process_is_attributed_to_it(app: App) -> None:
     app.repository.commit(shell_app("echo 'cannot go on'; sleep 0.5; exit 4"), "hostile")
     guard = _Guard(app)
     number = app.deploy("hostile")
-    wait_until(lambda: any("Starting web" in text for text in app.texts(number)))
+    wait_until(lambda: any(text.startswith("Starting 1 web process") for text in app.texts(number)))
     for _ in range(5):
         assert app.get("/told-in-the-log-of-the-live-release")[0] == 404
     done = app.wait_finished(number)

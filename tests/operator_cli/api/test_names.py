@@ -25,6 +25,7 @@ def _project(slug: str, *environments: str, name: str | None = None) -> dict[str
 def shops(server: FakeApi) -> None:
     projects = [_project("shop", "production", "staging"), _project("blog", "production", name="shop")]
     server.by_path["/api/v1/projects"] = page(projects)
+    server.by_path["/api/v1/repositories"] = page([])
     server.by_path["/api/v1/projects/2"] = Answer(content={"data": projects[1]})
     server.by_path["/api/v1/environments/12"] = Answer(content={"data": projects[0]["environments"][1]})
 
@@ -52,8 +53,8 @@ def test_an_environment_is_found_by_any_of_its_names(api: Api, name: str, path: 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (None, "There are several environments. Name one of them, in most commands with --environment: "
-         "blog/production, shop/production, shop/staging."),
+        (None, "There are several environments: blog/production, shop/production, shop/staging. Add one of them to the "
+         "command (`--environment blog/production`), or set PHAROS_DEFAULT_ENVIRONMENT=blog/production."),
         ("production", "'production' means several environments. Name one of them: blog/production, shop/production."),
         ("env_0123456789", "'env_0123456789' means several environments. Name one of them: blog/production, "
          "shop/production, shop/staging."),

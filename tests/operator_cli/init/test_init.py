@@ -356,8 +356,8 @@ def test_a_person_at_a_terminal_is_asked(
     ("files", "message"),
     [
         ({"README.md": ""}, "No application was recognized"),
-        ({"go.mod": "module x\n"}, "not known how to start"),
-        ({"package.json": "[" * 9000}, "not known how to start"),
+        ({"go.mod": "module x\n"}, "How to start the application was not recognized"),
+        ({"package.json": "[" * 9000}, "How to start the application was not recognized"),
         ({"Procfile": "web: " + "x" * 5000}, "no valid workflow"),
     ],
 )
