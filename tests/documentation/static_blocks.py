@@ -37,7 +37,7 @@ def find_fault(block: Block) -> str | None:
     each `pharos` command and the targets of `make`.
     """
     if block.language in SHELL:
-        return _find_shell_fault(block) if block.reason_not_to_run is not None else None
+        return find_shell_fault(block) if block.reason_not_to_run is not None else None
     if block.language not in _CHECKS:
         return f"the language {block.language!r} has no check: use one of {', '.join(sorted(_CHECKS))}"
     try:
@@ -46,7 +46,8 @@ def find_fault(block: Block) -> str | None:
         return str(error)
 
 
-def _find_shell_fault(block: Block) -> str | None:
+def find_shell_fault(block: Block) -> str | None:
+    """Return a fault of syntax, of the arguments of a `pharos` command or of a target of `make`; None without one."""
     commands = read_commands(block)
     done = subprocess.run(["bash", "-n"], input=commands, capture_output=True, text=True)
     if done.returncode:

@@ -9,7 +9,12 @@ import pytest
 from tests.documentation.markdown_blocks import ROOT, SHELL, list_missing_needs, list_pages, read_blocks
 from tests.documentation.page_accounts import create_page_account
 from tests.documentation.shell_pages import find_missing_line, run_page
-from tests.documentation.static_blocks import find_command_fault, find_fault, split_commands
+from tests.documentation.static_blocks import (
+    find_command_fault,
+    find_fault,
+    find_shell_fault,
+    split_commands,
+)
 from tests.support.engines import EngineMissing, free_port, skip_if_missing
 from tests.support.platform_process import PlatformProcess, platform_process
 
@@ -20,6 +25,14 @@ _WITH_SHELL = [
     for page, blocks in _PAGES.items()
     if any(block.language in SHELL and block.reason_not_to_run is None for block in blocks)
 ]
+# In `make test`, `test_other_blocks_pass_the_reader_of_their_language` checks their commands.
+_SLOW = {
+    # It compiles Go's library. `test_an_application_is_recognized` covers what `pharos init` writes.
+    "docs/guides/deploy-go.md",
+    # It downloads Express. `test_a_recognized_application_is_deployed` deploys a Node application.
+    "docs/guides/deploy-node.md",
+}
+assert set(_WITH_SHELL) >= _SLOW
 _MOST_NOT_RUN = 64
 """Lower this number when another block runs. Raise it only for a block that no test can run."""
 _PAGES_AT_ONCE = 3
@@ -27,18 +40,30 @@ _GIT_CONFIGURATION = "[user]\n\tname = me\n\temail = me@example.com\n[init]\n\td
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[None]]]:
-    """Run all pages, a few at a time, against one platform, each in a folder like that of `make up`."""
+def results(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[None]]]:
+    """Run the chosen pages, a few at a time, against one platform, each in a folder like that of `make up`."""
     top = tmp_path_factory.mktemp("documentation")
     (top / "gitconfig").write_text(_GIT_CONFIGURATION)
     apps_port = free_port()
     threads = ThreadPoolExecutor(_PAGES_AT_ONCE)
     with platform_process(top / "data", "--apps-port", str(apps_port)) as platform:
         try:
-            runnable = [page for page in _WITH_SHELL if not list_missing_needs(ROOT / page)]
+            runnable = [page for page in _chosen_pages(request) if not list_missing_needs(ROOT / page)]
             yield {page: threads.submit(_run_page, page, platform, top, apps_port) for page in runnable}
         finally:
             threads.shutdown(cancel_futures=True)
+
+
+def _chosen_pages(request: pytest.FixtureRequest) -> list[str]:
+    """Return the pages whose tests this run has selected."""
+    chosen = {
+        item.callspec.params.get("page")
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.path == request.path and hasattr(item, "callspec")
+    }
+    return [page for page in _WITH_SHELL if page in chosen]
 
 
 def _run_page(page: str, platform: PlatformProcess, top: Path, apps_port: int) -> None:
@@ -64,7 +89,10 @@ def _run_page(page: str, platform: PlatformProcess, top: Path, apps_port: int) -
     run_page(_PAGES[page], account.folder, env, replaced)
 
 
-@pytest.mark.parametrize("page", _WITH_SHELL)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.full) if page in _SLOW else page for page in _WITH_SHELL],
+)
 def test_the_shell_blocks_of_a_page_run(results: dict[str, Future[None]], page: str) -> None:
     with skip_if_missing():
         if missing := list_missing_needs(ROOT / page):
@@ -74,6 +102,8 @@ def test_the_shell_blocks_of_a_page_run(results: dict[str, Future[None]], page: 
 
 def test_other_blocks_pass_the_reader_of_their_language() -> None:
     faults = [f"{block.place}: {fault}" for block in _BLOCKS if (fault := find_fault(block))]
+    slow = [block for page in sorted(_SLOW) for block in _PAGES[page] if block.language in SHELL]
+    faults += [f"{block.place}: {fault}" for block in slow if (fault := find_shell_fault(block))]
     assert not faults, "\n".join(faults)
 
 

@@ -40,6 +40,7 @@ _ON_A_SHARED_PLATFORM = frozenset(
         "preview_commands",
         "project_commands",
         "ps_commands",
+        "site_commands",
         "workflow_commands",
     )
 )

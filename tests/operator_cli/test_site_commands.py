@@ -9,10 +9,13 @@ from tests.support.commands import RunCommand, command_runner, expect_refusal, r
 from tests.support.fake_api import Answer, problem, running_fake_api
 from tests.support.platform_process import PlatformProcess
 
+# Tests of other files create projects on the same platform.
+MINE = ("--project", "my-project")
+
 
 def test_sites_are_created_listed_changed_and_shown(pharos: RunCommand) -> None:
     domains = ("--domain", "https://shop.example", "--domain", "*.shop.example")
-    created = run_json(pharos, "site", "create", "Shop [red]", *domains, "--timezone", "Europe/Oslo")
+    created = run_json(pharos, "site", "create", "Shop [red]", *MINE, *domains, "--timezone", "Europe/Oslo")
     assert (created["name"], created["timezone"]) == ("Shop [red]", "Europe/Oslo")
     assert created["domains"] == ["https://shop.example", "https://*.shop.example"]
     assert run_json(pharos, "sites") == run_json(pharos, "site", "list")
@@ -55,7 +58,7 @@ def test_sites_are_created_listed_changed_and_shown(pharos: RunCommand) -> None:
 
 
 def test_domains_that_a_site_cannot_lose(pharos: RunCommand) -> None:
-    number = str(run_json(pharos, "site", "create", "--domain", "https://one.example")["id"])
+    number = str(run_json(pharos, "site", "create", *MINE, "--domain", "https://one.example")["id"])
     assert expect_refusal(pharos, "site", "remove-domain", number, "two.example") == (
         "Site one.example has no domain https://two.example; it has https://one.example."
     )
@@ -84,7 +87,7 @@ def test_a_domain_is_not_lost_by_a_concurrent_change() -> None:
 
 
 def test_removing_a_site_requires_confirmation(pharos: RunCommand) -> None:
-    created = run_json(pharos, "site", "create", "--domain", "https://gone.example")
+    created = run_json(pharos, "site", "create", *MINE, "--domain", "https://gone.example")
     number = str(created["id"])
     assert expect_refusal(pharos, "site", "remove", "gone.example") == (
         f"Without a terminal, pharos cannot ask whether to remove site {number}, gone.example, with its goals, and "
@@ -100,7 +103,9 @@ def test_removing_a_site_requires_confirmation(pharos: RunCommand) -> None:
 
 def test_creating_a_site_prints_its_script_tag(on_socket: PlatformProcess) -> None:
     # `--name` is the spelling of earlier versions.
-    output = run_text(on_socket.run, "site", "create", "--domain", "https://tag.example", "--name", "Tag")
+    output = run_text(
+        on_socket.run, "site", "create", *MINE, "--domain", "https://tag.example", "--name", "Tag"
+    )
     tracker_id = output.partition("tracker ID ")[2].partition(".")[0]
     host = on_socket.credentials["base_url"].removesuffix("/api")
     assert output.splitlines()[2].strip() == (
@@ -119,7 +124,7 @@ def test_the_first_start_creates_a_site(on_socket: PlatformProcess) -> None:
 
 
 def test_a_report_without_visits_shows_the_script_tag(pharos: RunCommand) -> None:
-    created = run_json(pharos, "site", "create", "Empty", "--domain", "https://empty.example")
+    created = run_json(pharos, "site", "create", "Empty", *MINE, "--domain", "https://empty.example")
     for site in (str(created["id"]), created["tracker_id"], "empty"):
         output = run_text(pharos, "report", site, "--days", "7")
         assert "No visitors yet in these days." in output
@@ -132,9 +137,13 @@ def test_a_report_without_visits_shows_the_script_tag(pharos: RunCommand) -> Non
 
 
 def test_impossible_requests_say_why(pharos: RunCommand) -> None:
-    create = ("site", "create", "--domain", "x.example")
+    create = ("site", "create", *MINE, "--domain", "x.example")
     for command, status, message in (
-        (("site", "create", "--domain", "x.example/path"), 1, "is not an origin: write https://shop.example"),
+        (
+            ("site", "create", *MINE, "--domain", "x.example/path"),
+            1,
+            "is not an origin: write https://shop.example",
+        ),
         ((*create, "--timezone", "Mars"), 1, "  timezone: must be the name of a time zone"),
         ((*create, "--project", "nobody"), 5, "There is no project 'nobody'."),
         ((*create, "Shop", "--name", "Other"), 2, "'Shop' and --name are two names"),

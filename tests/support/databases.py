@@ -7,13 +7,14 @@ import shutil
 import sqlite3
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import asyncpg
 import pytest
-from sqlalchemy import Select, event, select
+from sqlalchemy import Engine, Select, event, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from control_domain.database.base import Base
@@ -121,16 +122,47 @@ async def read_all_rows(
 
     SQLite files are read directly with `sqlite3`, which takes a tenth of the time, so values have the driver's types.
     """
-    queries = _queries(without)
     if engine.dialect.name == "sqlite":
-        assert engine.url.database is not None
-        with closing(sqlite3.connect(engine.url.database)) as file:
-            return {name: file.execute(sql).fetchall() for name, (_, sql) in queries.items()}
+        if engine.sync_engine not in _readers:
+            _readers[engine.sync_engine] = _Reader(engine.sync_engine)
+        return _readers[engine.sync_engine].read(without)
     async with engine.connect() as connection:
         return {
             name: [tuple(row) for row in await connection.execute(query)]
-            for name, (query, _) in queries.items()
+            for name, (query, _) in _queries(without).items()
         }
+
+
+class _Reader:
+    """A connection that reads a file of SQLite again only after somebody has written it.
+
+    Most tests read twice to see that nothing has changed: 0.1 ms of CPU instead of 3.4 ms for the second time.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        assert engine.url.database is not None
+        self._file = sqlite3.connect(engine.url.database, isolation_level=None, check_same_thread=False)
+        self._version: object = None
+        self._rows: dict[frozenset[str], dict[str, list[tuple[Any, ...]]]] = {}
+        # The last connection to close moves the write-ahead log into the file, which tests may copy then.
+        event.listen(engine, "engine_disposed", self._close)
+
+    def read(self, without: frozenset[str]) -> dict[str, list[tuple[Any, ...]]]:
+        version = self._file.execute("PRAGMA data_version").fetchone()
+        if version != self._version:
+            self._version = version
+            self._rows.clear()
+        if without not in self._rows:
+            queries = _queries(without).items()
+            self._rows[without] = {name: self._file.execute(sql).fetchall() for name, (_, sql) in queries}
+        return {name: list(rows) for name, rows in self._rows[without].items()}
+
+    def _close(self, engine: Engine) -> None:
+        self._file.close()
+        _readers.pop(engine, None)
+
+
+_readers: WeakKeyDictionary[Engine, _Reader] = WeakKeyDictionary()
 
 
 @functools.cache

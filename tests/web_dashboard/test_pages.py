@@ -1,9 +1,11 @@
-"""The pages of the dashboard on a demo platform: each has no faults, is accessible, and fits on a phone."""
+"""The demo, and the pages of the dashboard on it: each has no fault, is accessible, and fits on a phone."""
 
+import os
 import re
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ from tests.support.dashboard_walk import (
     watch_heartbeat_go_down,
     watch_in_ten_tabs,
 )
+from tests.support.demo_checks import check_first_report, check_second_start
 from tests.support.demo_platform import running_demo, wait_until_noted
 from tests.support.engines import skip_if_missing
 from tests.support.figures.compare import Answers
@@ -30,7 +33,7 @@ from tests.support.hostile_markup import MARK, Hostile, send_hostile_markup
 from tests.support.keyboard_walk import find_dialog_faults, find_menu_faults, find_unreachable
 from tests.support.platform_process import PlatformProcess
 
-_DAYS = "7"
+_DAYS = 7
 _LOAD_SECONDS = 300.0
 _AREAS = (
     ("d", "/deploy"),
@@ -48,8 +51,10 @@ PATTERNS = {pattern.text: pattern for pattern in list_patterns()}
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess]:
     """One demo for all pages."""
-    program = [sys.executable, "-m", "tests.support.short_demo", _DAYS]
-    with running_demo(tmp_path_factory.mktemp("pages") / "data", program) as running:
+    program = [sys.executable, "-m", "tests.support.short_demo", str(_DAYS)]
+    # As people type it: git, which makes the commits, runs in another folder.
+    data = Path(os.path.relpath(tmp_path_factory.mktemp("pages") / "data"))
+    with running_demo(data, program) as running:
         wait_until_noted(running, "complete", _LOAD_SECONDS)
         yield running
 
@@ -94,6 +99,14 @@ def hostile(platform: PlatformProcess) -> Hostile:
 def answers(owner: Person) -> Answers:
     """The API responses to the pages of the owner."""
     return Answers(owner)
+
+
+def test_the_first_report_shows_past_visits_and_live_clicks(platform: PlatformProcess) -> None:
+    check_first_report(platform, _DAYS)
+
+
+def test_a_second_start_does_not_repeat_past_visits(platform: PlatformProcess) -> None:
+    check_second_start(platform)
 
 
 @pytest.mark.parametrize("view", list_views())
