@@ -49,7 +49,7 @@ class DeploymentRequest:
 async def queue_deployment(
     session: AsyncSession, target: DeployTarget, request: DeploymentRequest, actor: Actor, now: datetime
 ) -> Deployment:
-    """Queue a new deployment. In an environment with a gate, the deployment waits for approval instead.
+    """Queue a new deployment. If the environment requires approval, the deployment waits for it instead.
 
     A rollback needs no approval: it restores a former live release with its variables. Raises the errors of
     `check_accepts_deployments`, `EnvironmentNotReady` if the project has no repository, `DeployRunning`, and

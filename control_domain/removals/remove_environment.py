@@ -41,7 +41,8 @@ class RemovedEnvironment:
 async def remove_ungated_environment(
     session: AsyncSession, target: DeployTarget, actor: Actor, now: datetime
 ) -> RemovedEnvironment:
-    """Call `remove_environment` for one person alone. Raises `SecondPersonRequired` if the environment has a gate."""
+    """Call `remove_environment` for one person alone. Raises `SecondPersonRequired` if the environment requires
+    approvals."""
     await lock_deployer_lease(session, target.environment)
     await lock_environment_row(session, target.environment)
     check_lowers_nothing(target.environment, find_lowered(read_gate(target.environment), None))
@@ -58,7 +59,7 @@ async def remove_environment(
     """Delete the environment, its keys, monitors with their states, recorded deployments, variables, releases, lock,
     and the pushes that wait for it. Deployments are kept; those that wait for approval are canceled.
 
-    `agreed`: audit details about the second person who has agreed to remove a gate.
+    `agreed`: audit details about the second person who has agreed to remove an environment that requires approvals.
 
     Raises `DeployRunning` while a deployment of it is active, and `NotFound` if it was removed meanwhile.
     """

@@ -24,7 +24,7 @@ class LocalFolders:
         path = _path_of(url)
         if path is None or self.folders is None:
             return True
-        # Symbolic links are not resolved: whoever can write to an allowed folder is trusted.
+        # Symbolic links are not resolved: every user who can write to an allowed folder is trusted.
         return ".." not in path.parts and any(path.is_relative_to(folder) for folder in self.folders)
 
 

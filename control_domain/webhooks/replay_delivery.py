@@ -40,7 +40,7 @@ async def replay(
     duplicates are detected.
 
     Raises `Conflict` if its body is no longer stored, or if it cannot be processed now, and `DeployNotAllowed` if it
-    would remove a preview with a gate and the caller may not.
+    would remove a preview that requires approvals and the caller may not remove it.
     """
     body = read_body(original)
     if body is None:

@@ -92,7 +92,7 @@ async def record_crash_loops(
 ) -> bool:
     """Record crash loops that begin or end, before the instances are written.
 
-    Return True if a process must be judged again later although none of its instances changes.
+    Return True if a process must be checked again later although none of its instances changes.
     """
     # "_" and "%" are in none of these keys but in names of processes.
     prefix = f"process {environment_id} "

@@ -43,7 +43,7 @@ class AccountLimits:
         """Return how many lines of the account may be sent now."""
         if self._cpu_seconds_left(key.account_id) <= 0:
             return 0
-        # Batches that began at once may have taken more than there was.
+        # Concurrent batches may have taken more than the budget.
         return max(0, self._budget.available(key.account_id, key.ingest_rate))
 
     def count_lines(self, key: ApplicationKey, lines: int) -> None:
@@ -70,7 +70,8 @@ class AccountLimits:
         self._most_events[account_id] = max(1, events // 2)
 
     def note_refused(self, account_id: int) -> None:
-        """Note that the edge has refused a batch for good. If one event is too large, more of the others are not."""
+        """Note that the edge will never accept a batch. Later batches may be large again, since only one event was too
+        large."""
         self._most_events.pop(account_id, None)
 
     def note_failure(self, account_id: int, seconds: float | None) -> None:

@@ -99,7 +99,7 @@ class Batches:
             is_full=len(piece.data) == _BATCH_BYTES,
             is_ended=piece.is_last and piece.is_rotated,
         )
-        # Whole batches only: each second's budget would otherwise become hundreds of small ones.
+        # Send whole batches only: otherwise the budget of each second would be spent on hundreds of small batches.
         if len(taken.lines) > allowed:
             await self._skip_flood(file, progress, piece.end)
             return "wait"
@@ -134,8 +134,8 @@ class Batches:
 
 
 async def _read(file: OutputFile, progress: Progress, most_bytes: int) -> Piece | None:
-    """Read from the progress on. If the output is shorter than that, drop the batch, and continue at the end: what was
-    written since cannot be told from what is stored already."""
+    """Read from the position of the progress on. If the output has become shorter than its batch, drop the batch and
+    continue at the end of the output: new lines cannot be distinguished from lines that are stored already."""
     try:
         piece = await asyncio.to_thread(read_piece, file.path, progress.position, most_bytes)
         is_whole = piece is None or piece.start != progress.position or len(piece.data) == most_bytes

@@ -39,7 +39,7 @@ _POLL_SECONDS = 1.0
 _FILES_AT_ONCE = 4
 # A control plane publishes a key within a second of its creation.
 _USUAL_REFUSALS = 2
-# Stops all outputs, so it is noted as one of its own.
+# The name under which a database error is noted: it stops all outputs.
 _DATABASE = "database"
 _REQUEST_SECONDS = 60.0
 

@@ -15,7 +15,8 @@ UInt32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
 SnakeCase = Literal["\0"] | None
-"""The type of a snake_case member. No value fits it, so that a body with one is repaired and decoded again."""
+"""The type of a snake_case member. It accepts no value, so a body with such a member fails to decode; the edge then
+renames the member and decodes the body again."""
 
 
 class AnyValue(Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):

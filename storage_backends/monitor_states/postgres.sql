@@ -126,8 +126,8 @@ DELETE FROM heartbeat_log_entries WHERE (heartbeat_id, entry_id) IN (
 );
 
 -- name: read_prunable_runs
--- Which runs whose first signal is older than $1 may be removed? Not the open ones that are still judged, nor the newest
--- success: the failures in a row are counted from it.
+-- Which runs whose first signal is older than $1 may be removed? Not the open ones that still have a time limit, nor the
+-- newest success: the failures in a row are counted from it.
 SELECT r.heartbeat_id, run_id, first_ms, started_ms, succeeded_ms, failed_ms, timed_out_ms
 FROM heartbeat_runs AS r
 JOIN heartbeat_states AS s ON s.heartbeat_id = r.heartbeat_id

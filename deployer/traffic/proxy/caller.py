@@ -31,8 +31,8 @@ class RelayedResponse(web.StreamResponse):
 class Caller:
     """The connection of a request.
 
-    A caller that sends nothing of its body for the watch's `silent_seconds` is given up; a slow one may take any time.
-    `BoundedProtocol` cuts a caller that reads nothing of its response.
+    The request ends if its caller sends nothing of the body for the watch's `silent_seconds`; a slow caller may take
+    any time. `BoundedProtocol` closes the connection of a caller that reads nothing of its response.
     """
 
     __slots__ = ("_watch", "has_response", "request")
