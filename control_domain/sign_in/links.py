@@ -87,7 +87,7 @@ async def create_link_for_member(
             "installation."
         )
     require_account_right(caller, AccountRight.OWN if member.role == "owner" else AccountRight.MANAGE)
-    require_all_scopes(caller, "whoever signs in with the link has all of them")
+    require_all_scopes(caller, "the person who signs in with the link gets all of them")
     if not await _may_act_for(session, caller.person.id, member.person.id):
         raise Conflict(
             f"{member.person.email} is also in other accounts, for which the link would work too. Ask an "

@@ -29,7 +29,7 @@ from pipeline_contracts.deploy_states import ACTIVE_STATUSES, DeploymentStatus, 
 from pipeline_contracts.errors import Problem
 
 _MAX_ATTEMPTS = 3
-_INTERRUPTED = "The deployer was ended in the middle of this"
+_INTERRUPTED = "The deployer was stopped during this deployment"
 
 
 @shielded
@@ -114,7 +114,7 @@ async def _find_refusal(
     if deployment.decided_by_id is None:
         return _Refusal(
             DeploymentStatus.AWAITING_APPROVAL,
-            "The environment wants a second person by now: it waits for the approval of one.",
+            "The environment now requires an approval: the deployment waits for a second person to approve it.",
         )
     if deployment.approved_digest == inputs.digest():
         return None
@@ -146,7 +146,7 @@ def _refuse_resume(deployment: Deployment, step: DeploymentStep | None) -> _Refu
         )
     if deployment.attempts >= _MAX_ATTEMPTS and step is not DeploymentStep.SWITCH:
         return _Refusal(
-            DeploymentStatus.FAILED, f"{_INTERRUPTED}, for the {_MAX_ATTEMPTS}rd time: it is given up."
+            DeploymentStatus.FAILED, f"{_INTERRUPTED}, for the {_MAX_ATTEMPTS}rd time: it is not tried again."
         )
     return None
 
@@ -159,7 +159,7 @@ async def _count_attempt(
         await session.flush()
         await transition_deployment(session, deployment, DeploymentStatus.DEPLOYING, now)
     elif step is DeploymentStep.SWITCH:
-        add_log_line(session, deployment.id, f"{_INTERRUPTED}: it brings the switch to its end.", now)
+        add_log_line(session, deployment.id, f"{_INTERRUPTED}: it completes the switch of the traffic.", now)
     elif deployment.status == DeploymentStatus.DEPLOYING:
         where = "" if deployment.trigger in TRIGGERS_WITH_RELEASE else " with the check-out"
         add_log_line(session, deployment.id, f"{_INTERRUPTED}: it begins again{where}.", now)

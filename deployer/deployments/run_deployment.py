@@ -227,8 +227,8 @@ class _DeploymentRun:
             raise DeployFailed(str(error)) from error
         if job.pushed is not None and revision == job.pushed.before:
             await self._log.write_line(
-                f"The host's Git is behind its own webhook: {job.ref} is still {revision} there. Building "
-                f"{job.pushed.revision}, of which the webhook has told."
+                f"The Git host is behind its own webhook: {job.ref} is still {revision} there. Building "
+                f"{job.pushed.revision}, which the webhook announced."
             )
             revision = job.pushed.revision
         await self._record.begin_step(DeploymentStep.CHECK_OUT, revision=revision)

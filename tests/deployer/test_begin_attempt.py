@@ -258,7 +258,7 @@ async def test_interrupted_deployments_resume_except_in_release_steps(
                 await _make_live(session, release)
     job = await _begin(platform, number)
     found, line = await read_outcome(platform, number)
-    assert "was ended in the middle of this" in line
+    assert "was stopped during this deployment" in line
     if resumes:
         assert job is not None and (job.step, job.status) == (step, DeploymentStatus(status))
         assert found == status
@@ -406,4 +406,4 @@ async def test_an_interrupted_build_begins_again_with_the_check_out(
     assert await _begin(platform, number) is not None
     assert (await read_outcome(platform, number))[
         1
-    ] == f"The deployer was ended in the middle of this: {again}"
+    ] == f"The deployer was stopped during this deployment: {again}"

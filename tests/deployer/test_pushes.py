@@ -84,8 +84,8 @@ async def test_the_pushed_commit_is_built_if_the_host_still_returns_the_former_o
     assert await pushing.push(first, second) == (
         second,
         [
-            f"The host's Git is behind its own webhook: main is still {first} there. Building {second}, of which the "
-            "webhook has told."
+            f"The Git host is behind its own webhook: main is still {first} there. Building {second}, which the "
+            "webhook announced."
         ],
     )
 

@@ -32,7 +32,7 @@ async def test_a_deployment_fails_after_the_third_kill_in_one_build(running_depl
     deployer.start()
     assert await scenario.wait_final(number) == "failed"
     told = [line for line in await scenario.lines(number) if INTERRUPTED in line]
-    assert told == [CHECKS_OUT, CHECKS_OUT, f"{INTERRUPTED}, for the 3rd time: it is given up."]
+    assert told == [CHECKS_OUT, CHECKS_OUT, f"{INTERRUPTED}, for the 3rd time: it is not tried again."]
     await scenario.wait_settled(deployer)
 
 

@@ -6,11 +6,11 @@ from control_domain.projects.find import DeployTarget
 from tests.support.deploy_scenario import DeployScenario
 from tests.support.deployer_process import DeployerProcess
 
-INTERRUPTED = "The deployer was ended in the middle of this"
+INTERRUPTED = "The deployer was stopped during this deployment"
 CHECKS_OUT = f"{INTERRUPTED}: it begins again with the check-out."
 BEGINS = f"{INTERRUPTED}: it begins again."
 STARTS = f"{INTERRUPTED}: it starts the release again."
-SWITCHES = f"{INTERRUPTED}: it brings the switch to its end."
+SWITCHES = f"{INTERRUPTED}: it completes the switch of the traffic."
 NOT_TWICE = (
     f"{INTERRUPTED}: the release steps may have run in part and are not run twice. The former release stays live; look "
     "at what they did, then deploy again."
