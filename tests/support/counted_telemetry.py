@@ -27,14 +27,14 @@ def assert_counted(
         "count() AS stored, uniqExact(SpanId) AS different, countIf(SpanName = 'counted') AS counted",
     )
     total = _SPANS + own_spans
-    assert spans == {"stored": total, "different": total, "counted": _SPANS}
+    assert spans == {"stored": total, "different": total, "counted": _SPANS}, spans
     records = count(
         "otel_logs",
         "count() AS stored, uniqExact(Body) AS different, countIf(Body LIKE 'counted %' AND SpanId IN "
         "(SELECT SpanId FROM pharos.otel_traces WHERE SpanName = 'counted')) AS in_spans",
     )
     total = _RECORDS + own_records
-    assert records == {"stored": total, "different": total, "in_spans": _RECORDS}
+    assert records == {"stored": total, "different": total, "in_spans": _RECORDS}, records
     points = count(
         "otel_metrics_sum",
         "count() AS stored, uniqExact(Attributes['number']) AS different, uniqExact(TimeUnix) AS collections, "
@@ -43,14 +43,14 @@ def assert_counted(
     )
     # A program that takes over a minute sends its points again: each collection has all of them.
     collections = points["collections"]
-    assert collections >= 1
+    assert collections >= 1, points
     assert points == {
         "stored": _POINTS * collections,
         "different": _POINTS,
         "collections": collections,
         "highest": _POINTS,
         "total": sum(range(1, _POINTS + 1)) * collections,
-    }
+    }, points
 
 
 def insert_line(program: str, before: str, line: str) -> str:
