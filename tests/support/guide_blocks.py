@@ -1,5 +1,6 @@
 """Runs guides that need packages of other registries: their files are written, their shell blocks run in one shell."""
 
+import os
 import re
 import subprocess
 from collections.abc import Mapping
@@ -29,6 +30,19 @@ def read_guide(name: str, heading: str | None = None) -> tuple[dict[str, str], s
             commands.append(body)
     assert commands, f"{name} has no shell block below {heading}"
     return files, "".join(commands)
+
+
+def read_exports(name: str, variable: str, **variables: str) -> dict[str, str]:
+    """Return what the only shell block of a guide that exports `variable` exports, with these variables set."""
+    text = (GUIDES / name).read_text(encoding="utf-8")
+    (block,) = (
+        body for _, language, body in _BLOCK.findall(text) if language == "sh" and f"{variable}=" in body
+    )
+    names = re.findall(r"[A-Z_]+(?==)", block)
+    printed = run_script(
+        GUIDES, f"{block}printenv --null {' '.join(names)}", {**variables, "PATH": os.defpath}
+    )
+    return dict(zip(names, printed.rstrip("\0").split("\0"), strict=True))
 
 
 def run_script(folder: Path, script: str, variables: Mapping[str, str], timeout: float = 120) -> str:

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.counted_telemetry import COUNTED, assert_counted, insert_line
 from tests.support.engines import EngineMissing, skip_if_missing
 from tests.support.guide_blocks import GUIDES, read_guide, run_script
 from tests.support.javascript_client import CLIENT, JavascriptClient, node_environment, run_node
 from tests.support.platform_process import PlatformProcess, platform_process
+from tests.support.start_page import read_start_variables
 
 _GO = Path(__file__).parents[2] / "support" / "otel_go"
 _WORKER = "node --env-file=pharos.env worker.mjs\n"
@@ -42,6 +44,16 @@ def run_guide(client: JavascriptClient, app: Path, name: str, heading: str, vari
     files, script = read_guide(name, heading)
     client.write_app(app, files)
     return run_script(app, script, variables)
+
+
+def start_variables(
+    client: JavascriptClient, platform: PlatformProcess, app: Path, language: str
+) -> dict[str, str]:
+    """Return the environment of a program that is set up as the page `/start` shows it for a language."""
+    variables = guide_variables(platform, app)
+    return variables | read_start_variables(
+        client, language, variables["BASE"], variables["KEY"], f"{language}-start", "production"
+    )
 
 
 def telemetry(platform: PlatformProcess, service: str) -> dict[str, set[str]]:
@@ -153,25 +165,29 @@ def test_the_unmodified_sdk_for_javascript(
     platform: PlatformProcess, client: JavascriptClient, app: Path
 ) -> None:
     variables = guide_variables(platform, app)
-    run_guide(client, app, "opentelemetry.md", "JavaScript", variables)
-    found = telemetry(platform, "js-shop")
-    assert found["traces"] == {"GET"} and found["logs"] == {"order placed"}
-    assert {"http.server.request.duration", "http.client.request.duration"} <= found["metrics"]
-    # The same application in ESM, with the option that the guide names.
-    loader = "--experimental-loader @opentelemetry/instrumentation/hook.mjs"
     files, script = read_guide("opentelemetry.md", "JavaScript")
+    counting = "require('./counted.js').send(logger)"
+    shop = insert_line(files["shop.js"], "server.listen", counting)
+    client.write_app(app, {"shop.js": shop, "counted.js": (COUNTED / "counted.js").read_text()})
+    run_script(app, script, variables)
+    # The spans of the server and of the client, and the record of the server.
+    assert_counted(platform, "js-shop", own_spans=2, own_records=1)
+    found = telemetry(platform, "js-shop")
+    assert {"GET", "counted"} == found["traces"] and "order placed" in found["logs"]
+    assert {"http.server.request.duration", "http.client.request.duration"} <= found["metrics"]
+    # The same application in ESM, with the option that the guide names and the variables of `/start`.
+    loader = "--experimental-loader @opentelemetry/instrumentation/hook.mjs"
     assert loader in (GUIDES / "opentelemetry.md").read_text()
-    module = files["shop.js"].replace("const http = require('node:http')", "import http from 'node:http'")
+    module = shop.replace("const http = require('node:http')", "import http from 'node:http'")
     module = module.replace(
         "const logger = require('pino')()", "import pino from 'pino'\nconst logger = pino()"
     )
+    module = module.replace(counting, "import counted from './counted.js'\ncounted.send(logger)")
     client.write_app(app, {"shop.mjs": module})
-    run_script(
-        app, script.replace("js-shop", "esm-shop").replace("shop.js\n", f"{loader} shop.mjs\n"), variables
-    )
-    of_module = telemetry(platform, "esm-shop")
-    # The number of garbage collections differs, and so do the metrics of the runtime.
-    assert (of_module["traces"], of_module["logs"]) == (found["traces"], found["logs"])
+    register = "--require @opentelemetry/auto-instrumentations-node/register"
+    assert register in script
+    run_script(app, f"node {register} {loader} shop.mjs", start_variables(client, platform, app, "node"))
+    assert_counted(platform, "node-start", own_spans=2, own_records=1)
     printed = run_guide(client, app, "opentelemetry.md", "Find it again", variables)
     assert "js-shop" in printed and "http.server.request.duration" in printed
 
@@ -187,17 +203,22 @@ def test_the_unmodified_sdk_for_go(
             shutil.copy(_GO / name, app)
         _prepare(["go", "mod", "download"], app)
     files, script = read_guide("opentelemetry.md", "Go")
-    client.write_app(app, files)
+    main = insert_line(files["main.go"], "span.End()", "\tsendCounted(traces, logs, metrics)")
+    client.write_app(app, {"main.go": main, "counted.go": (COUNTED / "counted.go").read_text()})
     # Use the modules of `go.sum`, not the newest versions.
     assert _GO_MODULES in script
     run_script(app, script.replace(_GO_MODULES, ""), guide_variables(protobuf_platform, app))
+    assert_counted(protobuf_platform, "go-shop", own_spans=1, own_records=1)
     found = telemetry(protobuf_platform, "go-shop")
-    assert found == {"traces": {"place order"}, "logs": {"order placed"}, "metrics": {"orders"}}
+    assert found["traces"] == {"place order", "counted"} and "order placed" in found["logs"]
+    assert found["metrics"] == {"orders", "counted.orders"}
     linked = protobuf_platform.query(
         "SELECT count() AS n FROM pharos.otel_logs AS log JOIN pharos.otel_traces AS span ON span.SpanId = log.SpanId"
-        " WHERE log.ServiceName = 'go-shop'"
+        " WHERE log.ServiceName = 'go-shop' AND log.Body = 'order placed'"
     )
     assert linked == [{"n": 1}]
+    run_script(app, "go run .", start_variables(client, protobuf_platform, app, "go"))
+    assert_counted(protobuf_platform, "go-start", own_spans=1, own_records=1)
 
 
 # `tests/otlp/test_sdks.py` covers protobuf with the SDK for Python.
@@ -206,17 +227,32 @@ def test_the_unmodified_agent_for_java(
     protobuf_platform: PlatformProcess, client: JavascriptClient, app: Path
 ) -> None:
     files, script = read_guide("opentelemetry.md", "Java")
-    client.write_app(app, files)
+    shop = insert_line(files["Shop.java"], 'getLogger("shop")', "        Counted.send();")
+    counted = {name: (COUNTED / name).read_text() for name in ("Counted.java", "pom.xml")}
+    client.write_app(app, {"Shop.java": shop, **counted})
     head, download, rest = script.partition("mvn ")
     download, _, rest = f"{download}{rest}".partition("export OTEL_SERVICE_NAME")
     with skip_if_missing():
         _require("javac", "openjdk-17-jdk-headless")
         _require("mvn", "maven")
         _prepare(["bash", "-c", download], app)
-    run_script(app, f"{head}export OTEL_SERVICE_NAME{rest}", guide_variables(protobuf_platform, app))
+        # An application that uses the API has it on its class path.
+        _prepare(["mvn", "--quiet", "dependency:copy-dependencies", "-DoutputDirectory=api"], app)
+    variables = {"CLASSPATH": ".:api/*"}
+    run_script(
+        app,
+        f"{head}export OTEL_SERVICE_NAME{rest}",
+        guide_variables(protobuf_platform, app, **variables),
+    )
+    assert_counted(protobuf_platform, "java-shop", own_spans=1, own_records=1)
     found = telemetry(protobuf_platform, "java-shop")
-    assert found["traces"] == {"GET"} and found["logs"] == {"order placed: 200"}
+    assert found["traces"] == {"GET", "counted"} and "order placed: 200" in found["logs"]
     assert "http.client.request.duration" in found["metrics"]
+    start = rest.strip().splitlines()[-1]
+    assert start.startswith("java -javaagent:")
+    variables |= start_variables(client, protobuf_platform, app, "java")
+    run_script(app, start, variables)
+    assert_counted(protobuf_platform, "java-start", own_spans=1, own_records=1)
 
 
 def test_refused_protobuf_exporter_logs_the_setting(

@@ -7,17 +7,23 @@ from pathlib import Path
 import pytest
 
 from tests.clients.python.conftest import RunningPlatform
-from tests.support.waits import wait_until
+from tests.support.counted_telemetry import COUNTED, assert_counted
+from tests.support.engines import skip_if_missing
+from tests.support.guide_blocks import read_exports
+from tests.support.javascript_client import javascript_client
+from tests.support.start_page import read_start_variables
 
 _SOURCE = Path(__file__).parents[3] / "clients" / "python" / "src"
 
 _WORK = """
 import logging
+import counted
 from opentelemetry import metrics, trace
 logging.getLogger().setLevel(logging.DEBUG)
 with trace.get_tracer("shop").start_as_current_span("checkout"):
     logging.getLogger("shop").warning("paid", extra={"order": 7})
 metrics.get_meter("shop").create_counter("orders").add(3)
+counted.send()
 """
 _ONE_CALL = f"""
 import pharos_client.opentelemetry
@@ -38,49 +44,55 @@ def run(program: str, **environment: str) -> "subprocess.CompletedProcess[str]":
         capture_output=True,
         text=True,
         timeout=120,
-        env={"PYTHONPATH": str(_SOURCE), "OTEL_EXPORTER_OTLP_TIMEOUT": "60", **environment},
+        env={"PYTHONPATH": f"{_SOURCE}:{COUNTED}", "OTEL_EXPORTER_OTLP_TIMEOUT": "60", **environment},
     )
 
 
-@pytest.mark.parametrize("service", ["one-call", "unmodified"])
-def test_all_signals_arrive(platform: RunningPlatform, service: str) -> None:
+def variables_of(platform: RunningPlatform, service: str) -> dict[str, str]:
+    """Return the variables of a service: for one call, as the guide shows them, or as the page `/start` shows them."""
     if service == "one-call":
-        done = run(
-            _ONE_CALL,
-            PHAROS_URL=platform.url,
-            PHAROS_INGEST_KEY=platform.key,
-            PHAROS_ENVIRONMENT="staging",
-        )
+        return {
+            "PHAROS_URL": platform.url,
+            "PHAROS_INGEST_KEY": platform.key,
+            "PHAROS_ENVIRONMENT": "staging",
+        }
+    if service == "guide":
+        exports = read_exports("python.md", "OTEL_TRACES_EXPORTER", BASE=platform.url, KEY=platform.key)
+        exports["OTEL_SERVICE_NAME"] = service
     else:
-        done = run(
-            _UNMODIFIED,
-            OTEL_SERVICE_NAME="unmodified",
-            OTEL_EXPORTER_OTLP_ENDPOINT=f"{platform.url}/api/v1/otlp",
-            OTEL_EXPORTER_OTLP_HEADERS=f"Authorization=Bearer%20{platform.key}",
-            # A deployed application has this variable too. Python's SDK does not support it, and must work without it.
-            OTEL_EXPORTER_OTLP_PROTOCOL="http/json",
-            OTEL_TRACES_EXPORTER="otlp_json_http",
-            OTEL_METRICS_EXPORTER="otlp_json_http",
-            OTEL_LOGS_EXPORTER="otlp_json_http",
-            OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED="true",
-        )
+        with skip_if_missing():
+            client = javascript_client()
+        exports = read_start_variables(client, "python", platform.url, platform.key, service, "staging")
+    return {
+        # A deployed application has this variable too. Python's SDK does not support it, and must work without it.
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json",
+        # `opentelemetry-instrument` loads the instrumentation for it.
+        "OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED": "true",
+        **exports,
+    }
+
+
+@pytest.mark.parametrize("service", ["one-call", "guide", "start"])
+def test_all_signals_arrive(platform: RunningPlatform, service: str) -> None:
+    program = _ONE_CALL if service == "one-call" else _UNMODIFIED
+    done = run(program, **variables_of(platform, service))
     assert done.returncode == 0, done.stderr
     assert "refused" not in done.stderr and "Failed to export" not in done.stderr
-
-    def rows(table: str, columns: str) -> list[dict[str, object]]:
-        return platform.process.query(f"SELECT {columns} FROM pharos.{table} WHERE ServiceName = '{service}'")
-
-    wait_until(lambda: rows("otel_metrics_sum", "Value") and rows("otel_traces", "TraceId"))
-    (span,) = rows(
-        "otel_traces", "TraceId, SpanName, ResourceAttributes['deployment.environment.name'] AS place"
-    )
-    assert span["SpanName"] == "checkout"
-    assert span["place"] == ("staging" if service == "one-call" else "")
-    assert rows("otel_metrics_sum", "MetricName, Value") == [{"MetricName": "orders", "Value": 3}]
-    wait_until(lambda: rows("otel_logs", "Body"))
     # Records of the export itself are not exported.
-    (log,) = rows("otel_logs", "Body, TraceId, LogAttributes['order'] AS order")
-    assert log == {"Body": "paid", "TraceId": span["TraceId"], "order": "7"}
+    assert_counted(platform.process, service, own_spans=1, own_records=1)
+
+    def rows(table: str, columns: str, condition: str) -> list[dict[str, object]]:
+        return platform.process.query(
+            f"SELECT {columns} FROM pharos.{table} WHERE ServiceName = '{service}' AND {condition}"
+        )
+
+    place = "ResourceAttributes['deployment.environment.name'] AS place"
+    (span,) = rows("otel_traces", f"TraceId, {place}", "SpanName = 'checkout'")
+    assert span["place"] == ("" if service == "guide" else "staging")
+    orders = rows("otel_metrics_sum", "Value", "MetricName = 'orders'")
+    assert {row["Value"] for row in orders} == {3}
+    (log,) = rows("otel_logs", "TraceId, LogAttributes['order'] AS order", "Body = 'paid'")
+    assert log == {"TraceId": span["TraceId"], "order": "7"}
 
 
 def test_the_protocol_alone_is_not_known_to_the_sdk() -> None:

@@ -1,7 +1,6 @@
 """A deployed application sends telemetry without any configuration, and its output is stored as log records."""
 
 import json
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -10,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.counted_telemetry import COUNTED, assert_counted
+from tests.support.engines import skip_if_missing
 from tests.support.installation import App, Installation
+from tests.support.javascript_client import javascript_client, node_environment
 from tests.support.repositories import Repository
 from tests.support.waits import wait_until
 
@@ -76,6 +78,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
 """
 
+# Do what `opentelemetry-instrument` does before it runs the program; the exporters are its defaults.
+_UNMODIFIED_PYTHON = """\
+import os
+for signal in ("TRACES", "METRICS", "LOGS"):
+    os.environ.setdefault(f"OTEL_{signal}_EXPORTER", "otlp")
+os.environ["OTEL_PYTHON_LOGGING_AUTO_INSTRUMENTATION_ENABLED"] = "true"
+from opentelemetry.sdk._configuration import _OTelSDKConfigurator
+_OTelSDKConfigurator().configure(auto_instrumentation_version="0")
+import counted
+counted.send()
+"""
+
 
 @pytest.fixture(scope="module")
 def app(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> App:
@@ -138,29 +152,26 @@ def test_every_process_sends_telemetry_without_configuration(app: App) -> None:
         "PHAROS_INGEST_KEY": variables["PHAROS_INGEST_KEY"],
         "PHAROS_ENVIRONMENT": "production",
     }
-    # An unmodified SDK for Python sends with these variables alone.
-    child = subprocess.run(
-        [sys.executable, "-m", "tests.support.otel_app", "proto"],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert child.returncode == 0 and "Failed to export" not in child.stderr, child.stderr
-    wait_until(
-        lambda: (
-            len(
-                app.installation.run_json(
-                    "traces", "list", "--environment", app.name, "--service", "py-proto"
-                )
-            )
-            > 0
-        ),
-        60,
-    )
     # Build steps get none of these variables.
     assert "phr_ing_" not in json.loads(app.get()[1])["build"]
+
+
+@pytest.mark.parametrize("language", ["python", "node"])
+def test_unmodified_sdks_need_only_the_variables(app: App, tmp_path: Path, language: str) -> None:
+    # The application itself has no SDK: its user may not read the packages of the tests.
+    variables = {**_variables(app), "OTEL_SERVICE_NAME": f"{language}-counted"}
+    if language == "python":
+        command = [sys.executable, "-c", _UNMODIFIED_PYTHON]
+        variables["PYTHONPATH"] = str(COUNTED)
+    else:
+        with skip_if_missing():
+            javascript_client().write_app(tmp_path, {"counted.js": (COUNTED / "counted.js").read_text()})
+        command = ["node", "--require", "@opentelemetry/auto-instrumentations-node/register", "counted.js"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=node_environment(**variables), capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0 and "Failed to export" not in done.stderr, done.stderr
+    assert_counted(app.installation.platform, f"{language}-counted")
 
 
 def test_the_output_of_processes_is_searchable(app: App) -> None:
