@@ -83,10 +83,11 @@ class CheckOutFailed(Exception):
 
 
 def explain_failure(error_lines: Sequence[str]) -> CheckOutFailed:
-    """Return the failure that the last lines of git's error output describe, with the decisive line as the reason."""
+    """Return the failure that the last lines of git's error output describe. Its reason is the line that names the
+    cause."""
     for pattern, meaning in _EXPLANATIONS:
         for line in error_lines:
-            # A repository's address, which git quotes, may contain any of these words.
+            # The address of a repository, which git quotes in its messages, may contain any of these words.
             if pattern.search(_QUOTED_TEXT.sub("''", line)):
                 return CheckOutFailed(_with_reason(meaning, line))
     last = next((line for line in reversed(error_lines) if line.startswith(("fatal: ", "error: "))), "")

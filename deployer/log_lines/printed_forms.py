@@ -7,7 +7,7 @@ from base64 import standard_b64encode, urlsafe_b64encode
 from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
 
-# bash's `printf %q` escapes all other characters, in a UTF-8 locale.
+# bash's `printf %q`, in a UTF-8 locale, escapes every character that is not in this set.
 _PLAIN_IN_SHELL = re.compile(r"([^A-Za-z0-9_@%+=:,./\n\x80-\U0010ffff-])")
 _IN_DOUBLE_QUOTES = re.compile(r'([\\"$`])')
 _HEX_OF_URL = re.compile(r"%[0-9A-F]{2}")
@@ -18,9 +18,9 @@ _MIN_PIECE_CHARACTERS = 8
 
 
 def iterate_written_forms(text: str) -> Iterator[str]:
-    """Yield the text as it is, in JSON, in URLs, in shell quotes and in Python's `repr`, possibly repeated.
+    """Yield the text as it is, in JSON, in URLs, in shell quotes and in Python's `repr`. A form may be yielded twice.
 
-    The forms have no surrounding quotes, so they are found with and without them.
+    The forms have no surrounding quotes, so they are found with and without quotes.
     """
     yield text
     yield from _in_json(text)

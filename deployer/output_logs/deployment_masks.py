@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from deployer.log_lines.masking import Mask
 
-# A mask of 20 variables takes 30 KiB, the largest one 16 MiB. Enough for 2,000 usual deployments: with fewer than run,
-# each pass over all outputs would make every mask again.
+# Memory for masks: a mask of 20 variables takes 30 KiB, the largest one 16 MiB. This suffices for 2,000 usual
+# deployments. If more run, each pass over all outputs makes every mask again.
 _MAX_BYTES = 64 * 2**20
 
 ReadValues = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -15,7 +15,7 @@ ReadValues = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 class DeploymentMasks:
-    """Keeps the most recently used masks: one takes up to half a second to make."""
+    """Keeps the most recently used masks, because making a mask takes up to half a second."""
 
     def __init__(self, read_values: ReadValues) -> None:
         self._read_values = read_values
@@ -28,7 +28,7 @@ class DeploymentMasks:
         key = (environment_id, deployment_id)
         lock = self._locks.setdefault(key, asyncio.Lock())
         try:
-            # Several processes of a deployment need the mask at once.
+            # Several processes of a deployment may need the mask at the same time.
             async with lock:
                 mask = self._masks.get(key)
                 if mask is None:

@@ -23,8 +23,8 @@ def describe_exit(status: int | None) -> str:
 
 
 def describe_unexpected_exit(status: int | None, oom_kills: int) -> str:
-    """Describe the end of a process that Pharos did not end. `oom_kills`: the number of processes on the machine that
-    the kernel killed for lack of memory at about the same time."""
+    """Describe the end of a process that Pharos did not end. `oom_kills`: how many processes on the machine the
+    kernel has killed at about the same time because memory ran out."""
     if status not in (-signal.SIGKILL, _KILLED):
         return describe_exit(status)
     cause = "out of memory" if oom_kills > 0 else "SIGKILL, perhaps out of memory"

@@ -1,4 +1,4 @@
-"""Tracks which artefacts are in use: a sweep must not remove them."""
+"""Tracks which artefacts are in use, so that a sweep does not remove them."""
 
 from collections import Counter
 from collections.abc import Iterator, Set
@@ -10,7 +10,7 @@ from deployer.drivers.local.folders import Folders
 
 
 class Artefacts:
-    """The artefacts of one deployer that are being built or used."""
+    """Tracks the artefacts that one deployer is building or using."""
 
     def __init__(self, folders: Folders) -> None:
         self._folders = folders
@@ -18,8 +18,8 @@ class Artefacts:
         """Artefacts that are being built."""
         self._uses: Counter[str] = Counter()
         self._by_deployment: dict[int, str] = {}
-        """The artefacts of deployments that were started. A rollback's artefact has the number of another
-        deployment."""
+        """The artefact of each deployment that was started, by deployment ID. A rollback uses an artefact that another
+        deployment has built."""
 
     @contextmanager
     def building(self, name: str) -> Iterator[None]:

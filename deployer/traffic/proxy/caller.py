@@ -11,7 +11,7 @@ from deployer.traffic.proxy.watch import Watch, has_disconnected
 
 
 class CallerDisconnected(ConnectionError):
-    """The caller has closed the connection."""
+    """The caller has closed its connection."""
 
 
 class RelayedResponse(web.StreamResponse):
@@ -31,8 +31,8 @@ class RelayedResponse(web.StreamResponse):
 class Caller:
     """The connection of a request.
 
-    A caller that sends nothing of its body for the watch's `silent_seconds` is given up; a slow one may take any time.
-    `BoundedProtocol` cuts a caller that reads nothing of its response.
+    The proxy gives up a caller that sends no part of its body for the watch's `silent_seconds`. A slow caller may take
+    any time. `BoundedProtocol` cuts a caller that reads nothing of its response.
     """
 
     __slots__ = ("_watch", "has_response", "request")
@@ -41,7 +41,7 @@ class Caller:
         self.request = request
         self._watch = watch
         self.has_response = False
-        """True if a response head was written, so that no other response is possible."""
+        """True if a response head was written. No other response is possible then."""
 
     @property
     def peer(self) -> str:
@@ -58,7 +58,7 @@ class Caller:
         return is_paused and transport is not None and has_disconnected(transport)
 
     def write(self, data: bytes) -> None:
-        """Write without waiting. Raises `CallerDisconnected`."""
+        """Write bytes to the caller without waiting. Raises `CallerDisconnected`."""
         transport = self.request.transport
         if transport is None or transport.is_closing():
             raise CallerDisconnected
@@ -87,11 +87,12 @@ class Caller:
             return await self.request.content.readany()
 
     def feed_to(self, pipe: Any) -> None:
-        """After an upgrade, pass received bytes to the pipe's `feed_data`."""
+        """After an upgrade of the connection, pass received bytes to `feed_data` of the pipe."""
         self.request.protocol.set_parser(pipe)
 
     def end_early(self, *, reset: bool) -> None:
-        """End the connection within a response. `reset`: a normal close would look like the end of the response."""
+        """End the connection in the middle of a response. `reset`: reset the connection, because a normal close would
+        look like the end of the response."""
         transport = self.request.transport
         if transport is None:
             return

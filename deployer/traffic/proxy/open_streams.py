@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from deployer.traffic.interface import Target
 
-# How long both sides have to receive the close frame and reply.
+# How many seconds both sides have to receive the close frame and to reply.
 CLOSING_SECONDS = 2.0
 
 
@@ -38,7 +38,7 @@ class OpenStreams:
     def opened(
         self, environment_id: int, target: Target, end: Callable[[], None], *, is_web_socket: bool
     ) -> Iterator[None]:
-        """Track a stream during the block. `end` starts its end, without waiting."""
+        """Track a stream during the block. `end`: a function that begins to end the stream and does not wait."""
         stream = _Stream(environment_id, target, end, is_web_socket)
         self._streams.add(stream)
         try:
