@@ -134,7 +134,8 @@ async def running_local_deployer(
 
 
 async def _describe_missing_confinement() -> str | None:
-    """Log which kinds of confinement this machine lacks, and return them in one line. None if the machine lacks none."""
+    """Log which kinds of confinement this machine lacks, and return them in one line. None if the machine lacks
+    none."""
     missing = await probe_confinement()
     faults = []
     if missing.namespaces is not None:

@@ -8,7 +8,8 @@ from control_domain.database.errors import DatabaseUnavailable, driver_message
 
 
 def describe_database_error(error: SQLAlchemyError) -> str:
-    """Return the message of the database driver, without the SQL statements and values that most error texts contain."""
+    """Return the message of the database driver, without the SQL statements and values that most error texts
+    contain."""
     if isinstance(error, DatabaseUnavailable):
         return str(error)
     # SQLite raises these general errors for a damaged file.

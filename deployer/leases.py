@@ -244,7 +244,8 @@ def is_run_elsewhere(holder: str) -> ColumnElement[bool]:
 
 @shielded
 async def end_leases(sessions: Sessions, leases: Sequence[Lease]) -> None:
-    """End the leases, so that other deployers can take the environments at once: this deployer and its instances stop."""
+    """End the leases, so that other deployers can take the environments at once: this deployer and its instances
+    stop."""
     if not leases:
         return
     async with sessions() as session, session.begin():

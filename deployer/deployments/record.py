@@ -175,7 +175,8 @@ class DeploymentRecord:
 async def _remove_old_releases(
     session: AsyncSession, environment_id: int, retain: int, now: datetime
 ) -> None:
-    """Remove all old releases except the newest `retain` successful ones. The live release stays, however old it is."""
+    """Remove all old releases except the newest `retain` successful ones. The live release stays, however old it
+    is."""
     mine = (Release.environment_id == environment_id, Release.removed_at.is_(None))
     newest = (
         select(Release.id)

@@ -56,8 +56,8 @@ class ExpectedInstance:
 class _Port:
     expected: ExpectedInstance
     known: frozenset[int] = frozenset()
-    """The cookies of listeners that belong to the instance. The next examination drops the cookies of closed listeners.
-    """
+    """The cookies of listeners that belong to the instance. The next examination drops the cookies of closed
+    listeners."""
     foreign: dict[int, float] = field(default_factory=dict)
     """The cookies of other programs' listeners, and the time of each examination, in the loop's time."""
     crowded_until: float = 0.0

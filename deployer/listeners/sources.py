@@ -195,7 +195,8 @@ class ProcNet:
     """
 
     def find(self, port: int) -> Listener | None:
-        """See `ListenerSource`. Also counts a listener on :: that accepts only IPv6: no IPv4 connection succeeds then."""
+        """See `ListenerSource`. Also counts a listener on :: that accepts only IPv6: no IPv4 connection succeeds
+        then."""
         suitable = [each for each in self.find_all(port) if each.address in _PREFERENCE]
         return min(suitable, key=lambda each: _PREFERENCE.index(each.address), default=None)
 

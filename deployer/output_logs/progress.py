@@ -63,7 +63,8 @@ class Progress(msgspec.Struct):
         self.left_out_lines, self.is_estimate, self.is_cut = 0, False, False
 
     def drop_batch(self, lines: int) -> None:
-        """Leave out the lines of the batch, because the edge will never accept it. `lines`: their estimated number."""
+        """Leave out the lines of the batch, because the edge will never accept it. `lines`: their estimated
+        number."""
         lost, is_report_only = self.left_out_lines, self.end == self.position
         self.finish_batch()
         if not is_report_only:

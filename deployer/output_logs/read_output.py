@@ -42,7 +42,8 @@ class OutputFile:
 
 
 class Cut(Exception):
-    """The file is shorter than the position. The application has truncated the file, or a power cut has lost its end."""
+    """The file is shorter than the position. The application has truncated the file, or a power cut has lost its
+    end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +198,8 @@ def skip_lines(path: Path, start: int, target: int) -> tuple[int, int, bool]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[int, os.stat_result] | None]:
-    """Open a regular file. Yield None for any other kind of file. Raises `OSError` for a fault that may be temporary."""
+    """Open a regular file. Yield None for any other kind of file. Raises `OSError` for a fault that may be
+    temporary."""
     try:
         file = os.open(path, _FLAGS)
     except OSError as error:

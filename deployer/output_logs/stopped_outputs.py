@@ -28,7 +28,8 @@ class StoppedOutputs:
         return is_new
 
     def clear(self, output: str) -> None:
-        """Record that an output is stored again, or was removed. If no output is stopped any more, log this."""
+        """Record that an output is stored again, or was removed. If no output is stopped any more, log
+        this."""
         if self._reasons.pop(output, None) is not None and not self._reasons:
             logger.info("the output of applications is stored as logs again")
 

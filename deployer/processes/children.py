@@ -13,7 +13,8 @@ _abandoned: set["asyncio.Task[None]"] = set()
 
 
 def reap(kind: int, number: int) -> int | None:
-    """Return the exit status of an ended child, negative for a signal. None if the process is not a child of Pharos."""
+    """Return the exit status of an ended child, negative for a signal. None if the process is not a child of
+    Pharos."""
     with contextlib.suppress(ChildProcessError):
         result = os.waitid(kind, number, os.WEXITED)
         if result is not None:

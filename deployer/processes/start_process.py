@@ -114,7 +114,8 @@ def check_start(command: str, *, variables: Mapping[str, str], confinement: Conf
 
 @dataclass(frozen=True, slots=True)
 class MissingConfinement:
-    """Why this machine has no namespaces, and why it has no call filter for commands. None for each that is available."""
+    """Why this machine has no namespaces, and why it has no call filter for commands. None for each that is
+    available."""
 
     namespaces: str | None
     filter: str | None

@@ -93,7 +93,8 @@ class CaddyTraffic:
         await self._admin.close()
 
     async def _name_hosts(self) -> None:
-        """Write the hosts if they have changed. Changes that are made during a write are written together afterwards."""
+        """Write the hosts if they have changed. Changes that are made during a write are written together
+        afterwards."""
         async with self._write_lock:
             hosts = self._desired_hosts()
             if hosts != self._configured_hosts:

@@ -26,8 +26,8 @@ class Route:
     targets: tuple[Target, ...]
     """The healthy instances, possibly none."""
     is_awaited: bool
-    """For a route without targets. True if targets will follow: requests are held until then. False: requests get 503.
-    """
+    """For a route without targets. True if targets will follow: requests are held until then. False: requests get
+    503."""
     wakes: bool = False
     """For a route without targets. True if the environment is asleep: the first request wakes it, and all requests are
     held."""

@@ -38,7 +38,8 @@ class OpenStreams:
     def opened(
         self, environment_id: int, target: Target, end: Callable[[], None], *, is_web_socket: bool
     ) -> Iterator[None]:
-        """Track a stream during the block. `end`: a function that begins to end the stream and does not wait."""
+        """Track a stream during the block. `end`: a function that begins to end the stream and does not
+        wait."""
         stream = _Stream(environment_id, target, end, is_web_socket)
         self._streams.add(stream)
         try:

@@ -17,8 +17,8 @@ class _Framing(NamedTuple):
     header: bytes
     is_chunked: bool
     by_closing: bool
-    """No header delimits the body: it ends with the connection. HTTP/1.0 has no other way for a body without a length.
-    """
+    """No header delimits the body: it ends with the connection. HTTP/1.0 has no other way for a body without a
+    length."""
 
 
 class UpstreamResponse:
