@@ -141,8 +141,10 @@ class _Pipe:
 
 
 class Tunnel:
-    """Forwards bytes until one side ends, or reads none of its waiting bytes for the watch's `silent_seconds`.⏎⏎Then
-    sends the bytes that wait for the other side, and closes that side."""
+    """Forwards bytes until one side ends, or reads none of its waiting bytes for the watch's `silent_seconds`.
+
+    Then sends the bytes that wait for the other side, and closes that side.
+    """
 
     def __init__(
         self, caller: Caller, upstream: Upstream, watch: Watch, scheduler: FrameScheduler, environment_id: int
