@@ -8,10 +8,11 @@ MAX_BYTES = 64 * 2**20
 def one_block(token: str, before: int = 0) -> dict[str, str | int]:
     """Return the settings of an insert of at most `MAX_ROWS` rows and `MAX_BYTES` bytes.
 
-    `before`: the deadline in seconds since 1970, by the store's clock. 0: no deadline.⏎⏎The engine appends the number
-    of a block to the token. If a retry cut the rows into different blocks (because of other defaults of the session,
-    or parallel parsing), rows would be stored twice. Each of these settings changes where blocks are cut, as
-    documented or as seen in tests.
+    `before`: the deadline in seconds since 1970, by the store's clock. 0: no deadline.
+
+    The engine appends the number of a block to the token. If a retry cut the rows into different blocks (because of
+    other defaults of the session, or parallel parsing), rows would be stored twice. Each of these settings changes
+    where blocks are cut, as documented or as seen in tests.
     """
     return {
         "insert_deduplication_token": token,

@@ -1,7 +1,9 @@
-"""Sends batches to the brokers: idempotent, acknowledged by all in-sync replicas, in order in each partition.⏎⏎While a
-broker processes one request, the next batches fill. The next request then has the first batch of each partition that
-the broker leads. So a busy broker costs little per record. aiokafka provides the connections and the cluster's
-metadata; its own producer needs a task, futures and rounds of its sender for each batch (decisions/0055)."""
+"""Sends batches to the brokers: idempotent, acknowledged by all in-sync replicas, in order in each partition.
+
+While a broker processes one request, the next batches fill. The next request then has the first batch of each partition
+that the broker leads. So a busy broker costs little per record. aiokafka provides the connections and the cluster's
+metadata; its own producer needs a task, futures and rounds of its sender for each batch (decisions/0055).
+"""
 
 import asyncio
 import logging
