@@ -31,9 +31,11 @@ async def insert_chunk(
     tried_before: bool,
     on_step: OnStep,
 ) -> list[DeadRecord]:
-    """Insert the rows of the chunk, table by table, and return the records that the store refuses.⏎⏎After a table has
-    refused a record, the following tables get the row of `transform.report_refusal` instead of the record's rows.
-    Raises `StorageUnavailable` when the outcome is unknown: call again with `tried_before`."""
+    """Insert the rows of the chunk, table by table, and return the records that the store refuses.
+
+    After a table has refused a record, the following tables get the row of `transform.report_refusal` instead of the
+    record's rows. Raises `StorageUnavailable` when the outcome is unknown: call again with `tried_before`.
+    """
     refused: dict[int, str] = {}
     for table, parts in tables.items():
         if refused:

@@ -1,6 +1,8 @@
-"""The loop of a consumer: it reads a chunk, commits its plan, inserts it, and commits the position after it.⏎⏎The plan
-of a chunk is its first and last offset. The next owner of the partition first finishes exactly that chunk, so a crash
-at any point leaves each record stored once."""
+"""The loop of a consumer: it reads a chunk, commits its plan, inserts it, and commits the position after it.
+
+The plan of a chunk is its first and last offset. The next owner of the partition first finishes exactly that chunk, so
+a crash at any point leaves each record stored once.
+"""
 
 import asyncio
 import contextlib

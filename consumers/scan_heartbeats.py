@@ -186,9 +186,11 @@ class HeartbeatScan(Collector):
 async def running_scan(
     states: MonitorStates, registry: CollectorRegistry, partitions: ListPartitions
 ) -> AsyncIterator[HeartbeatScan]:
-    """Run a scan in the background, with its metrics in the registry; stop the scan after the current iteration.⏎⏎Enter
-    this context before the consumer of heartbeats starts: a signal must not be applied before the deadlines have moved
-    past the time in which Pharos was down."""
+    """Run a scan in the background, with its metrics in the registry; stop the scan after the current iteration.
+
+    Enter this context before the consumer of heartbeats starts: a signal must not be applied before the deadlines have
+    moved past the time in which Pharos was down.
+    """
     stop = asyncio.Event()
     scan = HeartbeatScan(states, stop, partitions=partitions)
     with contextlib.suppress(StorageUnavailable):

@@ -1,7 +1,9 @@
-"""Assigns events to visits. The state is in memory and changes with each event; there is no I/O.⏎⏎Events come in the
-order of the log. The key of an event is its session, or else its visitor. An event joins a visit with the same key if
-the visit has an event at most half an hour earlier or later. If the key is a session, the pause may have any length. No
-visit lasts longer than 24 h."""
+"""Assigns events to visits. The state is in memory and changes with each event; there is no I/O.
+
+Events come in the order of the log. The key of an event is its session, or else its visitor. An event joins a visit
+with the same key if the visit has an event at most half an hour earlier or later. If the key is a session, the pause
+may have any length. No visit lasts longer than 24 h.
+"""
 
 import struct
 from collections.abc import Iterable
@@ -21,9 +23,11 @@ _new_hash = blake2b(digest_size=8, person=b"pharos-visit")
 
 
 class Visit(msgspec.Struct, eq=False, gc=False):
-    """The ID of a visit, and the times of its first and last event in milliseconds since 1970.⏎⏎Two visits are equal
-    only if they are the same object. The garbage collector does not track visits, because there is one for each visitor
-    of the last two hours."""
+    """The ID of a visit, and the times of its first and last event in milliseconds since 1970.
+
+    Two visits are equal only if they are the same object. The garbage collector does not track visits, because there is
+    one for each visitor of the last two hours.
+    """
 
     visit_id: int
     first_ms: int

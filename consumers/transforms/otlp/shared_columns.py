@@ -62,9 +62,11 @@ class RecordOrigin:
     def shared_columns(
         self, resource_group: _ResourceGroup, scope_group: _ScopeGroup, *, dropped: bool = False
     ) -> Raw:
-        """Return the shared columns of a scope as JSON: the value of `ServiceName`, followed by the other
-        members.⏎⏎If a row struct has this JSON as its `ServiceName`, encoding the row copies all of these columns.
-        `dropped`: the table has a column for the scope's number of dropped attributes."""
+        """Return the shared columns of a scope as JSON: the value of `ServiceName`, followed by the other members.
+
+        If a row struct has this JSON as its `ServiceName`, encoding the row copies all of these columns. `dropped`:
+        the table has a column for the scope's number of dropped attributes.
+        """
         resource, scope = resource_group.resource, scope_group.scope
         attributes = text_map(resource.attributes) if resource is not None else {}
         columns = _Shared(
