@@ -37,7 +37,7 @@ def _processor() -> str:
 
 
 def show_table(console: Console, figures: Sequence[Figure], machine: Mapping[str, str]) -> None:
-    """Print the figures part by part."""
+    """Print the figures, grouped by part."""
     for name, value in machine.items():
         console.print(f"{name:<10} {value}", style="dim", highlight=False, soft_wrap=True)
     table = Table("Part", "Figure", box=None, pad_edge=False)
@@ -76,7 +76,8 @@ def _number(value: float) -> str:
 
 
 def to_json(figures: Sequence[Figure], machine: Mapping[str, str], quick: bool) -> bytes:
-    """Return JSON: `{"machine": …, "quick": …, "figures": [{part, name, value, unit, target, …}]}`."""
+    """Return the figures as JSON: `{"machine": …, "quick": …, "figures": [{part, name, value, unit,
+    target, …}]}`."""
     rows = [
         {
             "part": figure.part,

@@ -1,1 +1,2 @@
-"""Curves of the cost of an event against the number of batches, keys, partitions, stored rows, sites and heartbeats."""
+"""Measures curves: what an event costs, depending on the number of batches, keys, partitions, stored rows, sites and
+heartbeats."""

@@ -1,4 +1,4 @@
-"""The servers under comparison, each in a process of its own, on the same brokers."""
+"""Runs the servers that are compared, each in a process of its own, on the same brokers."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ _START_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The brokers, and the Redis that only Pharos needs."""
+    """The brokers, and Redis, which only Pharos needs."""
 
     bootstrap: str
     redis_url: str
@@ -43,7 +43,8 @@ Running = Callable[[Cluster], AbstractAsyncContextManager[Server]]
 
 @asynccontextmanager
 async def running_pharos(cluster: Cluster) -> AsyncIterator[Server]:
-    """Run an edge as `pharos edge` does, with keys and limits in Redis, and the accelerator."""
+    """Run an edge within the context, as `pharos edge` does: keys and limits are in Redis, and the
+    accelerator is on."""
     async with _running_edge(cluster, str(build_accelerator().parent)) as server:
         yield server
 
@@ -104,7 +105,7 @@ PEERS: Mapping[str, Running] = {
     "Go": running_go,
     "Rust": running_rust,
 }
-"""By name, in the order of the table."""
+"""The peers by name, in the order of the table."""
 
 
 @asynccontextmanager
