@@ -45,7 +45,7 @@ def _has_increases(metric: NamedMetric) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SeriesRequest:
-    """The parameters for reading a metric."""
+    """What to read of a metric: the time range, the steps, the aggregation and the groups."""
 
     within: TimeRange
     step_ms: int

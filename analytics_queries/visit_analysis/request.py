@@ -18,7 +18,7 @@ _MARGIN = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class AnalysisRequest:
-    """A site and the visits to analyse."""
+    """What an analysis needs: a site, conditions for its visits, its goals, and the time of the request."""
 
     site_id: int
     timezone: str

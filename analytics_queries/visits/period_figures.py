@@ -14,7 +14,7 @@ _SQL = read_statements(__file__)
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Counts of a period."""
+    """The figures of a site in a period."""
 
     pageviews: int = 0
     visitors: int = 0
@@ -27,7 +27,7 @@ class Figures:
     duration_ms: int = 0
     """The sum of the durations of the judged visits in milliseconds."""
     converted: int = 0
-    """Visitors with a conversion of any goal."""
+    """Number of visitors with a conversion of any goal."""
 
     def __add__(self, other: "Figures") -> "Figures":
         return Figures(
