@@ -110,8 +110,8 @@ class Transform(Protocol):
         ...
 
     def report_refusal(self, record: LogRecord, reason: str, log: str) -> tuple[str, RecordRows] | None:
-        """For a record whose rows the store has refused, return a table and a row for it that reports this. Return
-        None if nothing is reported."""
+        """Return a table and a row that reports a record whose rows the store has refused. Return None if this topic
+        has no such report."""
         ...
 
 

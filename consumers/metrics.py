@@ -11,7 +11,7 @@ from pipeline_contracts.metric_names import MetricName
 
 
 class ConsumerMetrics:
-    """The counters of one consumer."""
+    """Counts what one consumer has done."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic

@@ -89,7 +89,7 @@ class HeartbeatScan(Collector):
         """Why the last scan failed, for the readiness check. None if it succeeded."""
 
     async def run(self) -> None:
-        """Scan every two seconds."""
+        """Scan every two seconds until `stop` is set."""
         while not self._stop.is_set():
             try:
                 await self.scan_once()

@@ -187,8 +187,7 @@ class HeartbeatsTopic(MonitorTopic[_Received]):
 def _apply_signals(
     reports: Sequence[_Received], log: str, intake_ms: int | None, watched: Mapping[int, Watched]
 ) -> list[Watched]:
-    """Apply the signals in order. None of them may be of the kind `log`. Return the heartbeats that they have
-    changed."""
+    """Apply the signals in order. No signal may be of the kind `log`. Return the heartbeats that they have changed."""
     changed: dict[int, Watched] = {}
     written: set[tuple[int, str]] = set()
     for report in reports:
