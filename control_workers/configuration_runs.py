@@ -66,7 +66,7 @@ def _is_transient(error: Exception) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _StartedStep:
-    """A step in progress."""
+    """A step that was started and is not complete yet."""
 
     step_id: int
     position: int

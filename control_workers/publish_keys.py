@@ -29,7 +29,7 @@ class PublicationAge(Collector):
         self.reset()
 
     def reset(self) -> None:
-        """Start to count from now."""
+        """Start to count the seconds from now."""
         self._published_at = time.monotonic()
 
     def collect(self) -> Iterable[Metric]:

@@ -46,7 +46,7 @@ class State:
     time."""
     evaluated_at: datetime
     value: float | None = None
-    """The last known value."""
+    """The last value that was known."""
 
 
 def begin(now: datetime) -> State:

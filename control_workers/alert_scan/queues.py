@@ -43,7 +43,7 @@ _KNOWN = Limits(0.5, 0.5)
 
 @dataclass(frozen=True, slots=True)
 class QueueNow:
-    """The newest snapshot of a queue."""
+    """The newest snapshot of a queue, as the database has it."""
 
     queue_id: int
     name: str
