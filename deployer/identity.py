@@ -30,7 +30,7 @@ class NoMoreUsers(Exception):
 
 
 class FolderInUse(Exception):
-    """The folder cannot be used: another deployer uses it or a copy of it, or the identity in it is lost."""
+    """The folder cannot be used: another deployer uses the folder or a copy of it, or the identity file is lost."""
 
 
 @dataclass(frozen=True, slots=True)

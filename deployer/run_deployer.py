@@ -106,7 +106,7 @@ class Deployer:
         self._poll_now.set()
 
     async def run(self) -> None:
-        """Poll until cancelled."""
+        """Poll the desired states until cancelled."""
         while True:
             is_woken = self._poll_now.is_set()
             self._poll_now.clear()

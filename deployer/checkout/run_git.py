@@ -95,12 +95,12 @@ _NO_GIT = "There is no git on this machine. Install it, and deploy again."
 
 @dataclass(frozen=True, slots=True)
 class GitResult:
-    """The result of a git process."""
+    """Says whether a git process succeeded, with its output."""
 
     succeeded: bool
     output: str
     error_lines: tuple[str, ...]
-    """The last lines of standard error."""
+    """The last lines that git wrote to standard error."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,14 +106,14 @@ class CommitLookups:
 
     async def _poll(self) -> float:
         """Start the due look-ups, and return the number of seconds until the next poll."""
-        # When a look-up ends, another one can start.
+        # An ended look-up allows another one to start, so the poll must not be skipped then.
         if not self._changes.is_due() and not self._running:
             return _POLL_SECONDS
         try:
             await self.start_due()
             self._is_failure_logged = False
         except DatabaseRefused:
-            # The deployer logs the reason.
+            # The deployer itself logs why the database is refused.
             self._changes.repeat()
             return _POLL_SECONDS
         except SQLAlchemyError as error:

@@ -78,7 +78,7 @@ async def run_deployment(
     try:
         job = await begin_attempt(context.sessions, lease, context.keys, deployment_id)
     except ForbiddenTransition:
-        # Canceled since the desired state was read.
+        # The deployment was canceled after the desired state was read.
         return
     if job is None:
         return

@@ -12,7 +12,7 @@ from pipeline_contracts.deploy_states import DeploymentStep
 
 Stream = Literal["stdout", "stderr", "system"]
 WEB = "web"
-"""The name of the process that receives requests."""
+"""The name of the process type that receives requests."""
 
 
 class DeployFailed(Exception):
@@ -160,7 +160,7 @@ class LogSink(Protocol):
     `DeployFailed` if the log has become too long."""
 
     async def write(self, stream: Stream, data: bytes) -> None:
-        """Write a part of a step's output."""
+        """Write a part of the output of a step."""
 
     async def write_line(self, text: str) -> None:
         """Write a line of text from Pharos."""

@@ -41,7 +41,7 @@ class CrashHistory:
     """The times of the restarts in milliseconds since 1970, by `deployment/number` of the instance."""
     is_firing: bool = False
     deployment_id: int | None = None
-    """The deployment whose instances crash."""
+    """The ID of the deployment whose instances crash."""
 
     @property
     def most_restarts(self) -> int:

@@ -37,7 +37,7 @@ class Hostnames:
         return [f"{name}.{self.domain}", full] if has_short_name else [full]
 
     def address(self, host: str) -> str:
-        """Return the URL of a host."""
+        """Return the URL of a host, with the scheme and the port."""
         scheme = "https" if self.port == _DEFAULT_PORTS["https"] else "http"
         return f"{scheme}://{host}" + ("" if self.port == _DEFAULT_PORTS[scheme] else f":{self.port}")
 

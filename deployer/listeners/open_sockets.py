@@ -142,6 +142,6 @@ def _read_socket_inodes(pid: int) -> set[int] | None:
     except PermissionError:
         return None
     except OSError:
-        # The process has ended.
+        # The process has ended, so it has no open sockets.
         return found
     return found

@@ -24,7 +24,7 @@ class Listener(NamedTuple):
     cookie: int
     """Identifies the socket as long as it exists."""
     uid: int
-    """The user who created the socket."""
+    """The ID of the user who created the socket."""
     inode: int
     """The inode of the socket, as in the links of `/proc/PID/fd`."""
 

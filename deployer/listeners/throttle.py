@@ -12,7 +12,7 @@ _MAX_IDLE_ENTRIES = 1000
 
 @dataclass(slots=True)
 class Usage:
-    """How an environment uses the examination threads."""
+    """How much an environment uses the examination threads."""
 
     cost_seconds: float = 0.0
     """The CPU time of the current examination in seconds. The caller of `admit` sets it."""

@@ -34,9 +34,9 @@ def _in_json(text: str) -> Iterator[str]:
     for ascii_only in (False, True):
         plain = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
         yield plain
-        # PHP.
+        # The form that PHP writes.
         yield plain.replace("/", "\\/")
-        # Go, which escapes for HTML.
+        # The form that Go writes, which escapes characters for HTML.
         yield plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
@@ -66,7 +66,7 @@ def iterate_base64_forms(text: str) -> Iterator[str]:
         whole = encode(data).decode()
         yield whole
         yield whole.rstrip("=")
-        # `echo` adds the LF.
+        # `echo` adds a line feed to the text before it is encoded.
         for encoded in (whole, encode(data + b"\n").decode()):
             for width in _BASE64_LINES:
                 if len(encoded) > width:

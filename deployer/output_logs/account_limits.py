@@ -17,7 +17,7 @@ _CPU_BURST_SECONDS = 1.0
 
 
 class AccountLimits:
-    """The limits of all accounts."""
+    """Limits what each account may send. The deployer has one object for all accounts."""
 
     def __init__(self, budget: LineBudget, clock: Callable[[], float]) -> None:
         """`clock` returns seconds and is never set back."""

@@ -11,7 +11,7 @@ _LEAST_RATE = 1.0
 
 
 class LineBudget:
-    """A token bucket for each account."""
+    """Keeps a token bucket of lines for each account."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

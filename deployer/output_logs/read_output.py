@@ -27,7 +27,7 @@ _USUAL_LINE_BYTES = 100
 
 @dataclass(frozen=True, slots=True)
 class OutputFile:
-    """The output of one process."""
+    """The output file of one process."""
 
     environment_id: str
     deployment_id: int
@@ -48,7 +48,7 @@ class Cut(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Bytes of an output."""
+    """Some bytes of an output, and where they are in it."""
 
     start: int
     data: bytes

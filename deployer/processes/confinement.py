@@ -52,7 +52,7 @@ class Confinement:
     """
 
     folder: Path
-    """The work tree, and the working directory."""
+    """The work tree. It is also the working directory."""
     home: Path
     """A writable folder, which is HOME."""
     owner: Owner | None

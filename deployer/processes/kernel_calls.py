@@ -26,7 +26,7 @@ _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_SPEC_ALLOW = 1, 4
 
 
 class _Attributes(ctypes.Structure):
-    """`struct mount_attr`."""
+    """The kernel's `struct mount_attr`."""
 
     _fields_ = (
         ("set", ctypes.c_uint64),
@@ -37,7 +37,7 @@ class _Attributes(ctypes.Structure):
 
 
 class _Program(ctypes.Structure):
-    """`struct sock_fprog`."""
+    """The kernel's `struct sock_fprog`."""
 
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 

@@ -146,7 +146,7 @@ def _become_init(instruction: dict[str, Any], report: int) -> None:
     os.closerange(report + 1, os.sysconf("SC_OPEN_MAX"))
     _reset_signals()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    # Python would raise KeyboardInterrupt.
+    # By default, Python would raise KeyboardInterrupt for this signal.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.chdir("/")
     reasons = []

@@ -62,11 +62,11 @@ class _Sealing:
         self._owner = owner
         self._check = check
         self._linked: set[int] = set()
-        """The inodes whose copies `links` has."""
+        """The inodes that already have a copy in the folder `links`."""
 
     def move(self, tree: int, target: int) -> None:
         current = os.dup(target)
-        # The original times of each open folder.
+        # The original times of each folder that is open now.
         times = [os.fstat(tree)]
         try:
             for visit in walk_tree(tree, is_emptied=True):
@@ -153,7 +153,7 @@ def copy_content(source: int, target: int, status: os.stat_result, check: Callab
         except OSError as error:
             if error.errno != errno.ENXIO:
                 raise
-            # The rest of the file is a hole.
+            # The rest of the file is a hole, which needs no copy.
             break
         position = min(os.lseek(source, begin, os.SEEK_HOLE), size)
         _copy_range(source, target, begin, position, check)

@@ -23,7 +23,7 @@ Kind = Literal["enter", "leave", "file", "link", "other"]
 
 
 class Visit(NamedTuple):
-    """One step of a walk."""
+    """One step of a walk: an entry that the walk has reached."""
 
     kind: Kind
     """`enter` and `leave`: a folder, before and after its entries. `other`: a pipe, a socket or a device."""

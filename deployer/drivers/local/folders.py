@@ -34,7 +34,7 @@ class Folders:
 
     @property
     def root(self) -> Path:
-        """The folder of the deployer."""
+        """Return the root folder of the deployer."""
         return self.identity.folder
 
     def builder(self, tenancy: Tenancy) -> Owner | None:
@@ -73,7 +73,7 @@ class Folders:
     def output(self, tenancy: Tenancy, deployment_id: int, process: str, number: int) -> Path:
         """Return the file for the output of one process. Creates its folder if possible."""
         folder = self.root / OUTPUTS / tenancy.public_id / str(deployment_id)
-        # A process can run without its output.
+        # If the folder cannot be created, the process runs without its output.
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return folder / f"{process}.{number}.log"

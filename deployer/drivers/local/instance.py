@@ -19,7 +19,7 @@ from deployer.traffic.interface import Target
 logger = logging.getLogger(__name__)
 
 GRACE_SECONDS = 10.0
-"""The time between SIGTERM and SIGKILL."""
+"""How many seconds a process has between SIGTERM and SIGKILL."""
 
 # A process without a port counts as ready once it has run for this long.
 _SETTLED_SECONDS = 1.0
@@ -74,7 +74,7 @@ class Instance:
     is_draining: bool = False
     _probing: "asyncio.Task[None] | None" = None
     _fault: Unhealthy | None = None
-    """Why the last probe failed."""
+    """Why the last health check failed. None if it succeeded."""
 
     @property
     def is_web(self) -> bool:

@@ -18,7 +18,7 @@ _random = secrets.SystemRandom()
 
 
 class NoPort(OSError):
-    """All ports are taken."""
+    """No port is free."""
 
     def __init__(self) -> None:
         super().__init__(errno.EADDRINUSE, f"no port from {_RANGE.start} to {_RANGE.stop - 1} is free")
@@ -66,7 +66,7 @@ class Ports:
 
 
 class _Scan:
-    """Looks for free ports in a thread."""
+    """Looks for free ports in a thread of its own."""
 
     def __init__(self, avoided: Set[int]) -> None:
         self.found: list[int] = []

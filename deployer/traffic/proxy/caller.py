@@ -22,10 +22,10 @@ class RelayedResponse(web.StreamResponse):
         self._keep_alive = keep_alive
 
     async def prepare(self, request: web.BaseRequest) -> None:
-        """Do nothing."""
+        """Do nothing: the response is already written."""
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Do nothing."""
+        """Do nothing: the response is already written."""
 
 
 class Caller:
@@ -45,7 +45,7 @@ class Caller:
 
     @property
     def peer(self) -> str:
-        """The caller's IP address."""
+        """Return the caller's IP address."""
         transport = self.request.transport
         name = transport.get_extra_info("peername") if transport is not None else None
         return str(name[0]).removeprefix("::ffff:") if isinstance(name, tuple) else "unknown"

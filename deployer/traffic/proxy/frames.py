@@ -25,7 +25,7 @@ class Frames:
         self._header = b""
         self._left = 0
         self.has_closed = False
-        """True if a close frame has begun."""
+        """True if a close frame has begun in this direction."""
 
     @property
     def is_between(self) -> bool:

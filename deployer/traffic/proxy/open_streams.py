@@ -31,7 +31,7 @@ class OpenStreams:
 
     @property
     def web_sockets(self) -> int:
-        """The number of open WebSockets."""
+        """Return the number of open WebSockets."""
         return sum(stream.is_web_socket for stream in self._streams)
 
     @contextmanager

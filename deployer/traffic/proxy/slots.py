@@ -35,7 +35,7 @@ class Slots:
         self._free -= 1
 
     def release(self, environment_id: int) -> None:
-        """Release a slot."""
+        """Release a slot of the environment."""
         self._free += 1
         left = self._taken[environment_id] - 1
         if left:

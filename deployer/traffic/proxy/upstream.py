@@ -176,11 +176,11 @@ class Upstream(ResponseHandler):
             raise UpstreamDied(str(error)) from None
 
     def pause(self) -> None:
-        """Pause reading."""
+        """Pause reading from the instance."""
         self._pause_reading_for_buffer()
 
     def resume(self) -> None:
-        """Resume reading after `pause`."""
+        """Resume reading from the instance after `pause`."""
         self._resume_reading_for_buffer()
 
     def cut(self) -> None:

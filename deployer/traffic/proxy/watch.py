@@ -94,7 +94,7 @@ class Watch:
         self._backlogs.end(backlog)
 
     async def run(self) -> None:
-        """Sweep until cancelled."""
+        """Check all connections again and again (sweep) until cancelled."""
         pause = min(self.silent_seconds / _SWEEPS_PER_SILENCE, _MAX_SECONDS_BETWEEN_SWEEPS)
         while True:
             await asyncio.sleep(pause)
