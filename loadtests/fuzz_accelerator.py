@@ -44,7 +44,7 @@ class Counts:
 
     realistic: int = 0
     realistic_accepted: int = 0
-    """Bodies of the benchmark, and valid random ones."""
+    """The bodies of the benchmark, and valid random bodies."""
     mutated: int = 0
     mutated_accepted: int = 0
 

@@ -36,7 +36,7 @@ class _Reporter(FastHttpUser):
                 answer.failure(f"status {answer.status_code}")
 
     def signal(self, run_id: str, signal: str, name: str) -> None:
-        """Send a signal of a run."""
+        """Send a signal about a run of a heartbeat."""
         body = {"run_id": run_id, "signal": signal}
         self.report(f"/v1/heartbeats/{_HEARTBEAT['id']}", _HEARTBEAT["key"], body, name)
 

@@ -48,7 +48,7 @@ _Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The tokens of people who read the history, and IDs for them to read."""
+    """Tokens of people who may read the deployments, and IDs of projects and deployments to read."""
 
     owner_token: str
     """The token of the account's owner, who can read everything."""

@@ -42,7 +42,7 @@ class Load:
         self._stopped = False
 
     def stop(self) -> None:
-        """Send no further requests."""
+        """Send no further requests on any connection."""
         self._stopped = True
 
     async def pace(self, requests_per_second: float) -> None:
@@ -64,7 +64,7 @@ class Load:
         self._paced = True
 
     def opened(self) -> None:
-        """Record an opened connection."""
+        """Record that a connection was opened."""
         self._open += 1
 
     def send_next(self, connection: "_Connection") -> None:
@@ -84,7 +84,7 @@ class Load:
         connection.send(self._make_request(self._number - 1), due)
 
     def take_answer(self, connection: "_Connection", head: bytes, body: bytes, due: float) -> None:
-        """Count a response."""
+        """Count a response to a request that was due at `due`."""
         if head.startswith(self._expected):
             self.answered += 1
             self.latencies.append(time.perf_counter() - due)
@@ -120,7 +120,7 @@ class _Connection(asyncio.Protocol):
         self._load.opened()
 
     def send(self, request: bytes, due: float) -> None:
-        """Send the next request."""
+        """Send the next request on this connection."""
         assert self._transport is not None
         self.waiting = True
         self._due = due

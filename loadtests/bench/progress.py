@@ -20,11 +20,11 @@ class Progress:
         self._whole = whole
 
     def begin_part(self, name: str) -> None:
-        """Begin a part."""
+        """Begin to show a part of the benchmark."""
         self._shown.update(self._whole, description=name)
 
     def end_part(self) -> None:
-        """End the part."""
+        """End the part that is shown."""
         self._shown.advance(self._whole)
 
     async def pass_time(self, label: str, seconds: float) -> None:

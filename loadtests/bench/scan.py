@@ -129,7 +129,7 @@ async def _run(url: str | None, count: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print the figures as JSON."""
+    """Run the scan, and print the figures as JSON."""
     parser = argparse.ArgumentParser(
         prog="python -m loadtests.bench.scan",
         description="Measure a scan in which all heartbeats become late, and then down. CPU is this process's.",

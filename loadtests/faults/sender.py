@@ -53,7 +53,7 @@ class Sender:
         return {batch: events for phase in self.phases for batch, events in phase.acknowledged.items()}
 
     def enter(self, name: str) -> Phase:
-        """Start another phase."""
+        """End the current phase and start another one."""
         self.phases.append(Phase(name, time.monotonic()))
         return self.phases[-1]
 

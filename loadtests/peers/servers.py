@@ -51,7 +51,7 @@ async def running_pharos(cluster: Cluster) -> AsyncIterator[Server]:
 
 @asynccontextmanager
 async def running_pharos_in_python(cluster: Cluster) -> AsyncIterator[Server]:
-    """Run an edge without the accelerator."""
+    """Run an edge without the accelerator within the context."""
     async with _running_edge(cluster, "off") as server:
         yield server
 
@@ -65,14 +65,14 @@ async def _running_edge(cluster: Cluster, accelerator: str) -> AsyncIterator[Ser
 
 @asynccontextmanager
 async def running_go(cluster: Cluster) -> AsyncIterator[Server]:
-    """Run the handler in Go."""
+    """Run the handler in Go within the context."""
     async with _running_handler(build_go(), cluster) as server:
         yield server
 
 
 @asynccontextmanager
 async def running_rust(cluster: Cluster) -> AsyncIterator[Server]:
-    """Run the handler in Rust."""
+    """Run the handler in Rust within the context."""
     async with _running_handler(build_rust(), cluster) as server:
         yield server
 

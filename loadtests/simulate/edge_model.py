@@ -47,7 +47,7 @@ class EdgeForecast:
     utilisation: float
     """The share of one core that the edge uses."""
     cpu_us: float
-    """CPU time for each request."""
+    """CPU time for each request in microseconds."""
     mean_wait_ms: float
     """The time until the event loop begins to process a request."""
     p50_ms: float

@@ -12,7 +12,7 @@ TARGET = 0.6
 """The largest share of its core that an edge or a consumer may use. The rest is for peaks, and for the load of a
 failed process."""
 FEWEST_PARTITIONS = 12
-"""The default of PHAROS_KAFKA_PARTITIONS."""
+"""The default of the setting PHAROS_KAFKA_PARTITIONS."""
 _REQUESTS = 4000
 _HALVINGS = 12
 _DOUBLINGS = 4

@@ -133,7 +133,7 @@ def running_stack(
             "PHAROS_VARIABLES_KEY": secrets.token_urlsafe(32),
             # Applications are deployed from local folders.
             "PHAROS_REPOSITORY_FOLDERS": "/",
-            # The gateway passes the caller's address on.
+            # The gateway passes on the address of the caller.
             "PHAROS_TRUSTED_PROXIES": "127.0.0.1",
             # All load users have tokens of the same account.
             "PHAROS_ACCOUNT_REQUEST_RATE": "1000000",

@@ -25,7 +25,7 @@ _PATIENCE_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A finished deployment."""
+    """A deployment that has ended."""
 
     id: int
     status: str

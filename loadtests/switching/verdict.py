@@ -29,7 +29,7 @@ class Verdict:
     p99: float
     slowest: float
     cpu_us: float
-    """CPU time of the platform's process per request."""
+    """CPU time of the platform's process per request, in microseconds."""
     note: str
 
     @property
