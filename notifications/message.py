@@ -87,7 +87,7 @@ class Message(Struct, frozen=True, kw_only=True):
     """One line, such as `3 heartbeats are down in shop/production`."""
     created_at: str
     account: str
-    """The name of the account."""
+    """The name of the account to which the incidents belong."""
     project: str | None
     """The slug of the project. None for the platform itself."""
     environment: str | None

@@ -15,7 +15,7 @@ _MAX_INPUT = 200_000
 
 
 class Exit(enum.IntEnum):
-    """Exit codes of the program."""
+    """The exit codes of this program."""
 
     SENT = 0
     NOT_SENT = 3

@@ -77,7 +77,7 @@ def build_payload(message: Message, settings: TelegramSettings) -> dict[str, Any
         "text": shrink(view_message(message), _MAX_INCIDENT, _write_text, _fits),
         "parse_mode": "HTML",
         "link_preview_options": {"is_disabled": True},
-        # The message about a resolution makes no sound.
+        # The message about a resolution is sent without a notification sound.
         "disable_notification": message.state == "resolved",
     }
     if settings.topic_id:

@@ -32,7 +32,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class AccountRules:
-    """The rules of an account."""
+    """The notification rules of one account."""
 
     rules: Sequence[Rule]
     default: Rule | None = None
