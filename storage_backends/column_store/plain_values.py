@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-# Types whose values may be times.
+# Column types whose values may be times.
 _TIMES = ("DateTime", "Dynamic", "Variant", "JSON")
 
 

@@ -236,7 +236,7 @@ class KafkaEventLog:
         self._connecting = self._loop.create_task(self._connect(), name="kafka producer")
 
     async def _connect(self) -> None:
-        """Retry until a producer is connected."""
+        """Try to connect a producer until this succeeds."""
         pause = _FIRST_PAUSE
         while True:
             try:

@@ -63,7 +63,7 @@ class RecordBatch:
         self._max_bytes = max_bytes
         self._size = 0
         self.count = 0
-        """Number of records."""
+        """Number of records in the batch."""
 
     def append(self, key: bytes, meta: bytes, value: bytes, now_ms: int) -> bool:
         """Add a record. Return False if the batch is full. `now_ms`: the timestamp of the record, in milliseconds

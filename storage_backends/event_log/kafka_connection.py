@@ -9,7 +9,7 @@ from pipeline_contracts.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class KafkaConnection:
-    """Address and credentials of a cluster."""
+    """The address and the credentials of a Kafka cluster."""
 
     bootstrap: str
     security: str = "PLAINTEXT"

@@ -111,7 +111,7 @@ class GroupMember:
         try:
             described = await describe_topics(self.admin._client, [self.topic], _RESPONSE_SECONDS)
         except StorageUnavailable:
-            # Reads fail as well then, and report the error.
+            # Reads fail too in this case, and report the error.
             return None
         found: TopicDescription | None = described.get(self.topic)
         self._missing_checks = 0 if found else self._missing_checks + 1

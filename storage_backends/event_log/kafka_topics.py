@@ -23,7 +23,7 @@ _DESCRIBE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """Settings of new topics."""
+    """The settings with which new topics are created."""
 
     partitions: int
     replicas: int

@@ -58,7 +58,7 @@ class Watched:
     heartbeat: Heartbeat
     runs: dict[str, Run] = field(default_factory=dict)
     changed: list[Run] = field(default_factory=list)
-    """The runs that must be written."""
+    """The changed runs, which must be written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pipeline_contracts.rate_limits import RateLimit, TokenLease
 
 
 class RateCounter(Protocol):
-    """Token buckets, one for each account."""
+    """Counts the events of accounts with token buckets, one for each account."""
 
     async def lease(self, account_id: str, at_least: int, at_most: int, limit: RateLimit) -> TokenLease:
         """Take tokens from the account's bucket, which this edge may then spend: at least `at_least` and at most
