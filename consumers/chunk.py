@@ -61,7 +61,7 @@ class RecordRows(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class DeadRecord:
-    """A record that can never be stored, with the reason."""
+    """A record that can never be stored as rows, and the reason."""
 
     record: LogRecord
     reason: str

@@ -1,9 +1,9 @@
 """The heartbeat scan: finds heartbeats whose deadlines have passed (late, down, or a run that takes too long).
 
-The scan's clock is the time through which the signals of all partitions are applied, not the wall clock: a backlog of
-the pipeline never looks like a job that did not run. Heartbeats that are due by the wall clock meanwhile become unknown
-until their signals are applied. Any number of scans may run at once: a change applies only to the version of the
-heartbeat that it was computed from.
+The scan does not use the wall clock. Its clock is the time up to which the signals of all partitions are applied: a
+backlog of the pipeline never looks like a job that did not run. Heartbeats that are due by the wall clock meanwhile
+become unknown until their signals are applied. Any number of scans may run at once: a change applies only to the
+version of the heartbeat that it was computed from.
 
 The scan also stores every ten seconds that it runs; edges in separate processes store that they accept signals. These
 two stored times are clocks. If one of them stood still, no process scanned or no edge accepted signals. No heartbeat
@@ -66,7 +66,7 @@ def applied_through_ms(progress: Mapping[int, int], partitions: Collection[int] 
 
 
 class HeartbeatScan(Collector):
-    """The scan and its metrics. Call `run`; set `stop` to end it."""
+    """Runs the scan, and counts what it does. Call `run` to start it, and set `stop` to end it."""
 
     def __init__(
         self,
