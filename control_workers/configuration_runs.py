@@ -100,7 +100,7 @@ class ConfigurationRunWorker:
         self._wake.set()
 
     def stop(self) -> None:
-        """Stop `run` after the step in progress."""
+        """Make `run` end after the step in progress."""
         self._stop.set()
         self._wake.set()
 
@@ -110,7 +110,7 @@ class ConfigurationRunWorker:
             await release_all_leases(session)
 
     async def run(self) -> None:
-        """Execute runs until `stop`."""
+        """Execute configuration runs until `stop` is called."""
         clean_up = Throttle(_CLEAN_UP_SECONDS)
 
         async def do_iteration() -> None:

@@ -1,4 +1,4 @@
-"""Conditions of the alert scan, and the readings of its sources."""
+"""Defines the conditions of the alert scan, and what its sources return when they are read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,7 +52,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The conditions and events that a source has read."""
+    """What a source returns when it is read: its conditions and its events."""
 
     prefix: str
     """The prefix of the keys of all conditions of the source."""

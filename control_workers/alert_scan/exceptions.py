@@ -48,7 +48,7 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The results of a scan, which are written together."""
+    """What one scan has found. All of it is written in one transaction."""
 
     events: Sequence[Event]
     through: datetime | None

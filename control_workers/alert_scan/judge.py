@@ -28,7 +28,7 @@ class Remembered:
 
 @dataclass(slots=True)
 class Changes:
-    """The states and events that a scan writes."""
+    """The states and events that a scan must write."""
 
     written: dict[str, Remembered] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)

@@ -39,7 +39,7 @@ Waiting = Mapping[str, Mapping[str, SeenGroup]]
 
 @dataclass(frozen=True, slots=True)
 class Regressions:
-    """The results of a scan, which are written together."""
+    """What one scan has found. All of it is written in one transaction."""
 
     events: Sequence[Event] = ()
     written: Resolved = field(default_factory=dict)

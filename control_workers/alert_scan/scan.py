@@ -57,7 +57,7 @@ _EVERY = {"traffic": timedelta(minutes=5), "vitals": _HOUR}
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """The stored data at the beginning of a scan."""
+    """What is stored at the beginning of a scan."""
 
     states: Mapping[str, Remembered]
     thresholds: Sequence[ThresholdOf]
