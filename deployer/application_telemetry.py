@@ -37,11 +37,12 @@ class ApplicationTelemetry:
     keys: SealingKeys = field(repr=False)
     now: Callable[[], datetime]
     url: str | None
-    """The URL of the edge as applications reach it, without `/api`; None: it is not known, and nothing is injected."""
+    """The URL of the edge as applications reach it, without `/api`. None: the URL is not known, and no variables are
+    injected."""
     publish: PublishKey | None = None
-    """None: the control plane finds new keys in the database within a second."""
+    """Publishes a new key. None: the control plane itself finds new keys in the database within a second."""
     on_key: list[Callable[[ApplicationKey], None]] = field(default_factory=list)
-    """Called with each key that `open` has read or created."""
+    """Functions that are called with each key that `open` has read or created."""
 
     async def open(self, environment_id: str) -> TelemetryVariables | None:
         """Return the telemetry variables of the environment with this public ID. Create a new key if the former one

@@ -129,7 +129,7 @@ async def running_local_deployer(
         if traffic is not proxy:
             await proxy.close()
         listeners.close()
-        # Last: the applications are stopped even if the disk does not respond.
+        # Do this last, so that the applications are stopped even if the disk does not respond.
         await guard.close()
 
 
@@ -201,7 +201,7 @@ async def _set_first_routes(traffic: Traffic, routes: Mapping[int, Route]) -> No
     try:
         await traffic.set_routes(routes)
     except TrafficUnavailable as error:
-        # Caddy may start later, and gets its routes then.
+        # Caddy may start later. It then gets its routes.
         logger.warning("%s", error)
 
 

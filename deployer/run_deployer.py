@@ -80,9 +80,10 @@ class Deployer:
         self._untaken: set[int] = set()
         self._failing: str | None = "has not read the database yet"
         self.missing_confinement: str | None = None
-        """The confinements that this machine lacks; None: it lacks none."""
+        """The kinds of confinement that this machine lacks, as text. None if it lacks none."""
         self.describe_stopped_output: Callable[[], str | None] = lambda: None
-        """Returns which output of applications is not stored as logs, and why; None: all of it is stored."""
+        """A function that returns which output of applications is not stored as logs, and why. None if all of it is
+        stored."""
 
     @property
     def failing(self) -> str | None:
@@ -233,7 +234,7 @@ class Deployer:
         while True:
             try:
                 if not await is_lost(self._context.sessions, worker.lease, check):
-                    # A restored backup has a different fence: the next poll takes the environment again.
+                    # A restored backup has another fence. The next poll takes the lease of the environment again.
                     return
                 break
             except DatabaseRefused as error:
@@ -299,7 +300,7 @@ class Deployer:
                 else:
                     self._crashing.pop(number, None)
             except (LeaseLost, IntegrityError) as error:
-                # The environment was removed, or has another deployer by now.
+                # The environment was removed, or another deployer has it by now.
                 logger.info("instances of environment %d are not written: %s", number, error)
             except SQLAlchemyError:
                 self._unwritten = {**changed, **self._unwritten}

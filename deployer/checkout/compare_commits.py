@@ -22,7 +22,8 @@ async def compare_commits(
     most_bytes: int,
     mark: str | None = None,
 ) -> NewCommits:
-    """Return the commits that `revision` adds to `since`, and the number of commits of `since` that it lacks.
+    """Return the commits that `revision` has and `since` does not have, and the number of commits that `since` has
+    and `revision` does not have.
 
     Fetches the commits, without files, into a temporary folder. `mark`: see `open_git`. Raises `CheckOutFailed`, also
     if the last `MAX_DEPTH` commits of the two have none in common.

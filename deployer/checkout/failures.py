@@ -10,8 +10,8 @@ _USER_INFO = re.compile(r"(\w://)[^/@\s]*@")
 _COMMIT_REFUSED = r"not our ref|unadvertised object|couldn't find remote ref|no such remote ref"
 _CHECK_ADDRESS = "Check the repository's address, and that this machine reaches its host."
 
-# Messages of git, ssh and curl (with LC_ALL=C), and their explanations. The first match counts: ssh and git follow up a
-# cause with "could not read from remote repository".
+# Messages of git, ssh and curl (with LC_ALL=C), and their explanations. The first match counts, because ssh and git
+# print "could not read from remote repository" after the cause.
 _EXPLANATIONS: Sequence[tuple[re.Pattern[str], str]] = [
     (re.compile(pattern, re.IGNORECASE), meaning)
     for pattern, meaning in (

@@ -12,7 +12,7 @@ from deployer.checkout.failures import CheckOutFailed, explain_failure, ref_not_
 from deployer.checkout.run_git import Git, open_git, time_limit
 from pipeline_contracts.git_refs import is_commit, is_ref
 
-# Git needs at least four digits; fewer than seven are hardly ever unique.
+# Git needs at least four digits. A hash of fewer than seven digits is hardly ever unique.
 _ABBREVIATED_COMMIT = re.compile("[0-9a-f]{7,63}")
 _NO_REPOSITORY = Path("/dev/null")
 
@@ -72,7 +72,7 @@ async def list_refs(git: Git, url: str, ref: str) -> Mapping[str, str]:
 
 
 def choose_ref(found: Mapping[str, str], ref: str) -> str | None:
-    """Return the full name of the branch or tag that `ref` means; None if the host has none."""
+    """Return the full name of the branch or tag that `ref` means. None if the host has neither."""
     return next((name for name in _candidate_names(ref) if name in found and not name.endswith("^{}")), None)
 
 

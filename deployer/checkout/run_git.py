@@ -67,7 +67,7 @@ _SETTINGS = (
     "fetch.writeCommitGraph=false",
     "fetch.fsckObjects=true",
     *(f"fetch.fsck.{fsck_error}=ignore" for fsck_error in TOLERATED_FSCK_ERRORS.split()),
-    # `submodules.py` reports these with messages of its own.
+    # `submodules.py` reports these faults with its own messages.
     "fetch.fsck.gitmodulesUrl=ignore",
     "fetch.fsck.gitmodulesUpdate=ignore",
 )
@@ -105,7 +105,7 @@ class GitResult:
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """Runs git in the repository at `git_dir`, with environment variables."""
+    """Runs git in the repository at `git_dir`, with the given environment variables."""
 
     git_dir: Path
     environment: Mapping[str, str]

@@ -68,13 +68,13 @@ class CommitLookup:
     is_described: bool = False
     """True if the subject and author of the commit are known."""
     live_revision: str | None = None
-    """The commit of the live release of the environment; None: nothing is live."""
+    """The commit of the environment's live release. None if nothing is live."""
     tried_at: datetime | None = None
     """Time of the last look-up; None if there was none."""
 
     @property
     def host(self) -> str:
-        """The host of the repository; empty for a folder of this machine."""
+        """Return the host name of the repository. Empty for a folder on this machine."""
         return urlsplit(self.url).hostname or self.url.partition(":")[0]
 
 
@@ -170,7 +170,7 @@ class CommitLookups:
 
     @shielded
     async def _start(self, lookup: CommitLookup) -> None:
-        """Start a task that looks the commit up, unless another deployer has claimed the look-up."""
+        """Start a task that looks up the commit, unless another deployer has claimed the look-up."""
         claimed_at = await self._claim(lookup)
         if claimed_at is not None:
             self._claimed[lookup.deployment_id] = claimed_at
@@ -190,7 +190,7 @@ class CommitLookups:
 
     @shielded
     async def _release_claims(self, cancelled: Sequence[CommitLookup]) -> None:
-        """Make the cancelled look-ups due again: nobody can approve a deployment without a commit."""
+        """Make the cancelled look-ups due again at once: without a commit, nobody can approve the deployment."""
         try:
             for lookup in cancelled:
                 await self._check()
@@ -354,7 +354,7 @@ def _due() -> tuple[ColumnElement[bool], ...]:
         ),
         or_(
             began.is_(None),
-            # Roughly a quarter of the deployment's age: no column counts the attempts.
+            # This is roughly a quarter of the deployment's age, because no column counts the attempts.
             *(
                 and_(Deployment.created_at > database_now(-4 * seconds), began < database_now(-seconds))
                 for seconds in _RETRY_SECONDS

@@ -35,7 +35,7 @@ def utc_now() -> datetime:
 
 
 class DeploymentLog:
-    """A `LogSink` over the deployment's lines. Writers wait while the database is behind."""
+    """A `LogSink` that stores the lines of a deployment's log. If the database is slow, callers wait."""
 
     def __init__(
         self,
@@ -74,10 +74,10 @@ class DeploymentLog:
     async def write(self, stream: Stream, data: bytes) -> None:
         """See `LogSink`. Raises the error of the last flush as well."""
         if self._fault is not None:
-            # The lease is over: a step that prints must be ended at once.
+            # The lease is over, so a step that prints must be ended at once.
             raise self._fault
         self._fed_at = time.monotonic()
-        # Count the printed bytes: most of a line without end is dropped, but it costs as much to read.
+        # Count the printed bytes. Most of a line without an end is dropped, but reading it costs as much.
         self._left -= len(data)
         self._add(stream, self._splitters[stream].feed(data))
         if self._left < 0:

@@ -82,7 +82,7 @@ async def run_deployment(
         return
     if job is None:
         return
-    # In a thread: with as many variables as allowed this takes half a second.
+    # Do this in a thread: with the maximum number of variables it takes half a second.
     telemetry = await context.telemetry.open(tenancy.public_id)
     secrets = [] if telemetry is None else [telemetry.key.secret]
     mask = await asyncio.to_thread(Mask, [*job.variables.values(), *secrets])
@@ -97,7 +97,7 @@ async def run_deployment(
             )
         context.metrics.finished["succeeded"] += 1
     except ForbiddenTransition as error:
-        # Canceled meanwhile: the cancellation has written its line.
+        # The deployment was canceled meanwhile. The cancellation has written its own line to the log.
         logger.info("deployment %d is %s", deployment_id, error.current)
         context.metrics.finished["canceled"] += 1
     except DeployFailed as error:
@@ -186,7 +186,7 @@ class _DeploymentRun:
             except DeployFailed as error:
                 reason = str(error)
             except Exception:
-                # A raised exception would fail the deployment of a live release.
+                # If this exception were raised, the deployment of a live release would fail.
                 logger.exception("deployment %d: the switch failed", self._job.deployment_id)
                 self._context.metrics.failures += 1
                 reason = "The switch failed: the deployer's own log says why."

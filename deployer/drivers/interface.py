@@ -16,7 +16,7 @@ WEB = "web"
 
 
 class DeployFailed(Exception):
-    """A deployment, or bringing an environment to its desired state, failed.
+    """A deployment failed, or an environment could not be brought to its desired state.
 
     The message says why; it is the last line of the deployment's log.
     """
@@ -100,7 +100,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class InstanceStatus:
-    """One instance of a process as the API shows it."""
+    """The state of one instance of a process, as the API shows it."""
 
     deployment_id: int
     process: str
@@ -115,7 +115,7 @@ class InstanceStatus:
 
 @dataclass(frozen=True, slots=True)
 class LastLive:
-    """The live deployment of an environment at the last read of the database."""
+    """The deployment that was live in an environment when the database was last read."""
 
     public_id: str
     """The public ID of the environment."""
@@ -152,7 +152,7 @@ ReadRetained = Callable[[], Awaitable[Retained]]
 
 
 ReportInstances = Callable[[int, Sequence[InstanceStatus]], None]
-"""Called with an environment and all its instances whenever one of them changes."""
+"""A function that is called with an environment and all its instances whenever one of them changes."""
 
 
 class LogSink(Protocol):

@@ -47,7 +47,7 @@ class ExpectedInstance:
     """The user that runs the instance."""
     mark: str
     leader: Callable[[], int | None]
-    """Returns the pid of the process that the deployer started; None while there is none."""
+    """A function that returns the pid of the process that the deployer started. None while there is no such process."""
     environment_id: int = 0
     """Identifies the environment, whose examinations are limited. 0: the user ID identifies the environment."""
 
@@ -135,7 +135,7 @@ class ListenerOwners:
         return False
 
     async def examine(self, port: int) -> Verdict:
-        """Return the owner of the present listener on the port."""
+        """Examine the current listener on the port, and return whose it is."""
         if self._source is None:
             return Verdict.OWN
         candidates = self._find_candidates(port)

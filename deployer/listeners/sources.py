@@ -92,7 +92,7 @@ class SocketDiagnostics:
     """
 
     def __init__(self) -> None:
-        """Raises OSError if the kernel has no sock_diag."""
+        """Open a socket to the kernel. Raises OSError if the kernel has no sock_diag."""
         self._socket = _open_netlink()
         self._loopback = socket.if_nametoindex("lo")
         self._sequence = 0

@@ -131,7 +131,7 @@ def _iterate_forms(value: str) -> Iterator[str]:
 
 
 def _split_blocks(form: str) -> Iterator[str]:
-    """Yield the form in blocks of equal length; the last one overlaps with the one before."""
+    """Yield the form in blocks of equal length. The last block overlaps the block before it."""
     if len(form) <= _BLOCK:
         yield form
         return
@@ -141,7 +141,8 @@ def _split_blocks(form: str) -> Iterator[str]:
 
 
 def _find_prefixes(patterns: Sequence[str]) -> Sequence[int]:
-    """Return for each of the sorted patterns the index of the longest other pattern that it begins with; -1: none."""
+    """For each of the sorted patterns, return the index of the longest other pattern that is its prefix. -1 if there
+    is none."""
     found = array("i")
     for at, pattern in enumerate(patterns):
         before = at - 1
@@ -152,7 +153,7 @@ def _find_prefixes(patterns: Sequence[str]) -> Sequence[int]:
 
 
 def _find_jumps(prefixes: Sequence[int]) -> Sequence[int]:
-    """Return for each pattern the index of a shorter prefix; -1: none.
+    """For each pattern, return the index of a shorter pattern that is its prefix. -1 if there is none.
 
     The lengths of the jumps make a search among n prefixes take O(log n) steps: Myers, "An applicative random-access
     stack", Information Processing Letters 17 (1983).

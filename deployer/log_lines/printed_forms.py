@@ -1,4 +1,4 @@
-"""The forms in which tools print a value: plain, escaped, quoted, encoded."""
+"""Lists the forms in which tools print a value: plain, escaped, quoted, encoded."""
 
 import json
 import re
@@ -41,14 +41,14 @@ def _in_json(text: str) -> Iterator[str]:
 
 
 def _in_urls(text: str) -> Iterator[str]:
-    # The third one is JavaScript's `encodeURIComponent`.
+    # The third form is that of JavaScript's `encodeURIComponent`.
     for quoted in (quote(text), quote(text, safe=""), quote(text, safe="!~*'()"), quote_plus(text)):
         yield quoted
         yield _HEX_OF_URL.sub(lambda escape: escape[0].lower(), quoted)
 
 
 def _in_shells(text: str) -> Iterator[str]:
-    # `set -x`; Python's `shlex`; `export -p`; `printf %q`.
+    # The forms of `set -x`, of Python's `shlex`, of `export -p`, and of `printf %q`.
     yield text.replace("'", "'\\''")
     yield shlex.quote(text).removeprefix("'").removesuffix("'")
     yield _IN_DOUBLE_QUOTES.sub(r"\\\1", text)

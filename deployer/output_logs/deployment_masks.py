@@ -1,4 +1,5 @@
-"""The masks of deployments, which hide the values of variables in the output of their processes."""
+"""Keeps the masks of deployments. A mask hides the values of variables in the output of a deployment's
+processes."""
 
 import asyncio
 from collections import OrderedDict
@@ -24,7 +25,7 @@ class DeploymentMasks:
         self._locks: dict[tuple[str, int], asyncio.Lock] = {}
 
     async def find(self, environment_id: str, deployment_id: int) -> Mask:
-        """Return the mask. Raises the errors of `read_values`."""
+        """Return the mask of a deployment. Raises the errors of `read_values`."""
         key = (environment_id, deployment_id)
         lock = self._locks.setdefault(key, asyncio.Lock())
         try:

@@ -32,8 +32,8 @@ def describe_unexpected_exit(status: int | None, oom_kills: int) -> str:
 
 
 def count_oom_kills() -> int:
-    """Return the number of processes, in any cgroup, that the kernel has killed for lack of memory since the machine
-    started; 0 for kernels that do not count them (before 4.13)."""
+    """Return how many processes the kernel has killed for lack of memory since the machine started, in any cgroup. 0
+    if the kernel does not count them (before 4.13)."""
     try:
         with open(_COUNTERS, "rb") as file:
             for line in file:

@@ -45,7 +45,7 @@ class RunningProcess:
         self._reported = b""
         self._is_launched = report is None
         self.fault: str | None = None
-        """Why the process was killed at its start: it could not be watched. A predicate."""
+        """Why the process was killed at its start, because it could not be watched. The text is a predicate."""
         self._init: int | None = None
         # Pidfds of the launcher and the init, which are children of Pharos too.
         self._helpers: set[int] = set()
@@ -64,12 +64,12 @@ class RunningProcess:
 
     @property
     def is_running(self) -> bool:
-        """False once the loop has noticed the end of the process."""
+        """Return False once the loop has noticed that the process has ended."""
         return not self._ended.done()
 
     @property
     def started_at(self) -> datetime:
-        """The start time in UTC, accurate to a clock tick (10 ms)."""
+        """Return the start time in UTC, accurate to a clock tick (10 ms)."""
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - self.started_ticks / os.sysconf("SC_CLK_TCK")
         return datetime.fromtimestamp(time.time() - age, UTC)
 

@@ -86,7 +86,7 @@ class SupervisedProcess:
 
     @property
     def started_at(self) -> datetime | None:
-        """The start time of the running process, in UTC."""
+        """Return the start time of the running process, in UTC. None if it does not run."""
         return None if self._process is None else self._process.started_at
 
     def start(self) -> None:
@@ -208,7 +208,8 @@ class SupervisedProcess:
                 # Without the file, or on a failing disk, there is nothing to truncate.
                 continue
             except Exception:
-                # Such as no free thread. Log once, as the next attempts may fail the same way.
+                # For example, no thread may be free. Log this only once, because the next attempts may fail in the same
+                # way.
                 if not is_logged:
                     logger.exception("the output of %s could not be truncated: trying again", self.mark)
                 is_logged = True

@@ -47,7 +47,7 @@ class Artefacts:
             self._uses[run.artefact] -= 1
 
     def add_started(self, run: Run) -> None:
-        """Remember the artefact of a started run."""
+        """Remember which artefact a started run uses."""
         self._by_deployment[run.deployment_id] = run.artefact
 
     def find_used(self, running: Set[int]) -> set[str]:
@@ -55,7 +55,7 @@ class Artefacts:
         return {self._by_deployment.get(number, str(number)) for number in running} | set(+self._uses)
 
     def forget_ended(self, running: Set[int]) -> None:
-        """Forget the artefacts of all deployments but the running ones."""
+        """Forget the artefacts of all deployments that do not run any more."""
         self._by_deployment = {
             number: name for number, name in self._by_deployment.items() if number in running
         }

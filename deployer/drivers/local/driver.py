@@ -38,7 +38,7 @@ _QUOTED_BYTES = 8192
 
 
 class LocalDriver:
-    """A `Driver` and a `Handover`. `hidden`: folders that no application may see."""
+    """The local driver, which is both a `Driver` and a `Handover`. `hidden`: folders that no application may see."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The folders of the local driver, and their owners."""
+"""Knows the folders of the local driver, and the users who own them."""
 
 import asyncio
 import os
@@ -161,7 +161,7 @@ class Folders:
             work.mkdir(mode=0o700)
             # A folder whose mode excludes its own user cannot be moved.
             lock_down_tree(folder)
-            # At the same path: without namespaces, programs of the build may contain the path.
+            # The sealed tree must have the same path: without namespaces, programs of the build may contain the path.
             folder.rename(work / "tree")
             seal_tree(work, folder, owner, ".git", check)
         except ForeignFile as error:
@@ -194,7 +194,7 @@ class Folders:
         await asyncio.to_thread(remove_tree, folder)
 
     def names(self, subfolder: str) -> list[str]:
-        """Return the names of the entries of a subfolder; none if it does not exist."""
+        """Return the names of the entries of a subfolder. Empty if the subfolder does not exist."""
         return _list_names(self.root / subfolder)
 
 

@@ -33,7 +33,7 @@ _LAST_PORT = 65_535
 
 
 class Mark(NamedTuple):
-    """Identifies a process after a restart of the deployer: its environment, and its role."""
+    """Identifies a process after a restart of the deployer, by its environment and its role."""
 
     deployer_id: str
     environment_id: int
@@ -60,7 +60,7 @@ class Mark(NamedTuple):
 
 @dataclass(eq=False)
 class Instance:
-    """A process with its port and its readiness for requests."""
+    """One process of a release, with its port. It knows whether the process is ready for requests."""
 
     mark: Mark
     """The supervised process. Its port changes with each start."""
@@ -83,7 +83,7 @@ class Instance:
 
     @property
     def target(self) -> Target:
-        """The address at which the process should listen."""
+        """Return the address at which the process should listen."""
         return Target(self.mark.port)
 
     @property

@@ -84,7 +84,7 @@ class Orphans:
         return next((mark for mark in self._processes if mark[1:5] == sought), None)
 
     def take(self, mark: Mark) -> RunningProcess:
-        """Hand the process over to the caller."""
+        """Hand the process of the instance over to the caller, which watches it from now on."""
         return self._processes.pop(mark)
 
     async def end(self, mark: Mark) -> None:

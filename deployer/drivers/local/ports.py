@@ -1,4 +1,4 @@
-"""Ports for processes, below the ephemeral ports of the system."""
+"""Chooses ports for processes, below the ephemeral ports of the system."""
 
 import errno
 import secrets

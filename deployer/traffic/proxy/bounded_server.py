@@ -57,7 +57,8 @@ class CallerLimits:
 
 
 class BoundedServer(web.Server):
-    """Creates a `BoundedProtocol` for each connection. `trusts` returns True for the address of a gateway."""
+    """Creates a `BoundedProtocol` for each connection. `trusts`: returns True for the address of a trusted
+    gateway."""
 
     def __init__(
         self,

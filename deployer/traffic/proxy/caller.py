@@ -29,7 +29,7 @@ class RelayedResponse(web.StreamResponse):
 
 
 class Caller:
-    """The connection of a request.
+    """The connection over which a caller has sent a request.
 
     The proxy gives up a caller that sends no part of its body for the watch's `silent_seconds`. A slow caller may take
     any time. `BoundedProtocol` cuts a caller that reads nothing of its response.
@@ -52,7 +52,7 @@ class Caller:
 
     @property
     def has_disconnected_unnoticed(self) -> bool:
-        """True if the caller has closed the connection while the proxy does not read from it."""
+        """Return True if the caller has closed the connection while the proxy was not reading from it."""
         protocol, transport = self.request.protocol, self.request.transport
         is_paused = protocol._reading_paused or protocol._buffer_paused
         return is_paused and transport is not None and has_disconnected(transport)
@@ -66,7 +66,7 @@ class Caller:
 
     @property
     def has_backlog(self) -> bool:
-        """True if written bytes wait for the caller to read."""
+        """Return True if written bytes still wait for the caller to read them."""
         return self.request.protocol.writing_paused
 
     async def drain(self) -> None:

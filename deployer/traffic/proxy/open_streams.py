@@ -62,7 +62,7 @@ async def _end(streams: list[_Stream]) -> None:
         stream.end()
     if streams:
         waits = [asyncio.ensure_future(stream.closed.wait()) for stream in streams]
-        # A little longer than the streams' own timeout.
+        # Wait a little longer than the timeout of the streams themselves.
         await asyncio.wait(waits, timeout=CLOSING_SECONDS + 0.5)
         for wait in waits:
             wait.cancel()

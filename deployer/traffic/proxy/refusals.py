@@ -28,7 +28,7 @@ class BadRequest(Problem):
 
 
 class ExpectationFailed(Problem):
-    """`Expect` has a value that HTTP does not define."""
+    """The request has an `Expect` header with a value that HTTP does not define."""
 
     status = 417
     slug = "expectation-failed"

@@ -19,7 +19,7 @@ class Slots:
 
     @property
     def taken(self) -> int:
-        """The number of taken slots of all environments."""
+        """Return the number of slots that all environments together have taken."""
         return self._total - self._free
 
     def take(self, environment_id: int) -> None:

@@ -37,7 +37,7 @@ class PeerSilent(Exception):
 
 
 class WatchedCaller(Protocol):
-    """The part of a `Caller` that a sweep uses."""
+    """The methods of a `Caller` that a sweep uses."""
 
     @property
     def has_disconnected_unnoticed(self) -> bool: ...
