@@ -107,7 +107,8 @@ def _show(counts: Mapping[str, Counts], seconds: float) -> None:
 
 
 def _fuzz(run: Run, seconds: float) -> float:
-    """Return the seconds that the run took. Raises `Disagreement`."""
+    """Compare random bodies for about `seconds`. Return how many seconds the run took. Raises
+    `Disagreement`."""
     begun = shown = time.monotonic()
     run.compare_benchmark()
     while (now := time.monotonic()) < begun + seconds:

@@ -17,7 +17,7 @@ _PACKAGES = ("aiohttp", "uvloop", "msgspec", "chdb-core", "fastapi")
 
 
 def describe_machine() -> dict[str, str]:
-    """Return a description of the machine."""
+    """Return texts about the processor, the operating system, and the versions of Python and of packages."""
     versions = " ".join(f"{name} {version(name)}" for name in _PACKAGES)
     cores, memory = machine_size()
     return {

@@ -17,7 +17,7 @@ _SETTLE_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """All phases, and the check of the acknowledged events."""
+    """The results of a tour: all phases, and the check of the acknowledged events."""
 
     phases: list[Phase]
     verdict: Verdict

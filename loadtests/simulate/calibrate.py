@@ -29,7 +29,8 @@ _BATCH_EVENTS = 100
 
 
 def calibrate(results: Results) -> Costs:
-    """Return the costs. Raises `ValueError` if a part of the curves was not measured."""
+    """Return the costs that follow from the points of the curves. Raises `ValueError` if a part of the curves was not
+    measured."""
     return Costs(
         date=results.date,
         machine=results.machine,

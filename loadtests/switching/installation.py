@@ -45,10 +45,11 @@ class Installation:
         self.repository = repository
         self._http = http
         self.environments: dict[str, str] = {}
-        """Environment IDs by host."""
+        """The IDs of the environments, by host name."""
 
     async def prepare(self) -> None:
-        """Connect the repository, and create staging next to the existing production."""
+        """Connect the repository, and create the environment staging next to production, which exists
+        already."""
         credentials = self.process.credentials
         project = f"/api/v1/projects/{credentials['project_id']}"
         await self.call("POST", f"{project}/repository", {"url": str(self.repository.bare)})
