@@ -31,7 +31,7 @@ def check_reply(
     hint: str = "",
     retry_after: float | None = None,
 ) -> None:
-    """Return if the receiver accepted the message (2xx).
+    """Return if the receiver accepted the message (2xx), and raise `DeliveryFailed` otherwise.
 
     `name`: how error texts call the receiver. `hint`: advice for a permanent error. `retry_after`: the wait in seconds
     that the body of the response asks for. Error texts never contain values of `secrets`.
