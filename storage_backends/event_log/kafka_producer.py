@@ -323,7 +323,8 @@ class KafkaProducer:
         self._waiting[partition] = None
 
     def _finish(self, partition: _Partition, failure: KafkaError | None) -> None:
-        """Remove the first batch of the partition and report it as finished; the next one waits for its turn."""
+        """Remove the first batch of the partition, and report the batch as finished. The next batch waits for its
+        turn."""
         batch = partition.batches.popleft()
         if partition.batches:
             self._waiting[partition] = None

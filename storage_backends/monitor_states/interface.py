@@ -97,7 +97,7 @@ effects, because it may be called again."""
 
 
 BLIND_CLOCK = "blind"
-"""The name under which the end of the last gap is stored."""
+"""The name under which the end of the last gap is stored. A gap is a time in which a clock stood still."""
 
 
 class MonitorStates(Protocol):
