@@ -107,8 +107,8 @@ def _show(counts: Mapping[str, Counts], seconds: float) -> None:
 
 
 def _fuzz(run: Run, seconds: float) -> float:
-    """Compare random bodies for about `seconds`. Return how many seconds the run took. Raises
-    `Disagreement`."""
+    """Compare the bodies of the benchmark, then random bodies until `seconds` have passed. Return how long this took in
+    seconds. Raises `Disagreement`."""
     begun = shown = time.monotonic()
     run.compare_benchmark()
     while (now := time.monotonic()) < begun + seconds:
