@@ -166,7 +166,7 @@ def _find_old(partition: _Partition, batches: Sequence[_Batch]) -> _Old:
 
 
 def _decode_heads(chunk: Chunk, result: ChunkRows) -> list[_Head]:
-    """Return the records of events. Add dead records and the rows of dropped events to `result`."""
+    """Return the records of events; add dead records and rows of dropped events to `result`."""
     heads = []
     for record in chunk.records:
         try:
