@@ -59,5 +59,5 @@ def count_noun(count: int, noun: str) -> str:
 
 
 def cut_title(title: str) -> str:
-    """Return the title, cut to 200 characters."""
+    """Return the title with at most 200 characters."""
     return title if len(title) <= _TITLE_LENGTH else title[: _TITLE_LENGTH - 1].rstrip() + "…"
