@@ -1,1 +1,2 @@
-"""Queries of the column store: one module per question, with its SQL in the file of the same name."""
+"""Queries of the column store. Each module asks one question, and its SQL is in the `.sql` file of
+the same name."""

@@ -13,22 +13,22 @@ _SQL = read_limited_statements(__file__)
 
 @dataclass(slots=True)
 class QueueStep:
-    """The reports on one queue in one step; None for values without a snapshot."""
+    """The reports on one queue in one step. A value is None if the step has no snapshot."""
 
     begin_ms: int
-    """Milliseconds since 1970."""
+    """When the step begins, in milliseconds since 1970."""
     pending: float | None = None
-    """The average of the snapshots, as are `delayed` and `reserved`."""
+    """The average of the snapshots. `delayed` and `reserved` are averages too."""
     most_pending: int | None = None
     delayed: float | None = None
     reserved: float | None = None
     failed: int | None = None
-    """Value of the last snapshot."""
+    """The value of the last snapshot in the step."""
     oldest_wait_seconds: int | None = None
-    """The longest."""
+    """The longest wait among the snapshots."""
     jobs_started: int = 0
     workers: int = 0
-    """Number of workers that sent a report other than that they stop."""
+    """Number of workers that have reported anything other than that they stop."""
 
 
 async def queue_history(
@@ -38,9 +38,9 @@ async def queue_history(
     within: TimeRange,
     step_ms: int,
 ) -> Mapping[int, Sequence[QueueStep]]:
-    """Return the steps with reports, in ascending order, keyed by the number of the queue.
+    """Return the steps that have reports, in ascending order, by the number of the queue.
 
-    `environments`: the public IDs of the environments of the queues. Raises `StorageUnavailable`.
+    `environments`: the public IDs of the queues' environments. Raises `StorageUnavailable`.
     """
     if not queues:
         return {}

@@ -12,7 +12,8 @@ _SQL = read_sql(__file__)
 
 @dataclass(frozen=True, slots=True)
 class ReceiptStatus:
-    """Numbers of events. `received` counts the batch when it was first accepted, `duplicates` its repetitions."""
+    """Numbers of events of a batch. `received`: events when the batch was first accepted. `duplicates`: events of
+    its repetitions."""
 
     batch_id: str
     status: Literal["stored", "duplicate", "failed"]
@@ -26,7 +27,7 @@ class ReceiptStatus:
 
 
 async def receipt_status(store: ColumnStore, environment_id: str, name: str) -> ReceiptStatus | None:
-    """Return the status of receipt `name`; None while no consumer has reported on it.
+    """Return the status of the receipt `name`. None while no consumer has reported on it.
 
     Raises `StorageUnavailable`.
     """

@@ -1,4 +1,4 @@
-"""Completes the table of exceptions after a crash between the two parts of an insert."""
+"""Completes the table of exceptions after a crash in the middle of an insert."""
 
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_sql
@@ -11,14 +11,15 @@ _VIEWS = {
 }
 
 TABLES = tuple(_VIEWS)
-"""The tables that have exceptions."""
+"""Tables whose rows may have exceptions."""
 
 
 async def refill_exceptions(store: ColumnStore, table: str, log: str, first: int, past_last: int) -> None:
-    """Add missing exceptions of `table` from `[first, past_last)` of `log` to `pharos.exceptions`.
+    """Add the exceptions that `pharos.exceptions` lacks. They come from rows of `table` at offsets from `first`
+    (inclusive) to `past_last` (exclusive) of `log`.
 
-    Materialized views fill that table with each insert, in a separate part: a crash between the two parts leaves
-    exceptions that no group counts. A second call adds nothing. Raises `StorageUnavailable`.
+    Materialized views fill that table with each insert, in a data part of its own. A crash between the two parts
+    leaves exceptions that no group counts. A second call adds nothing. Raises `StorageUnavailable`.
     """
     parameters = {"view": _VIEWS[table], "log": log, "first": first, "past_last": past_last}
     await store.command(_SQL, parameters)

@@ -7,5 +7,6 @@ _SQL = read_sql(__file__)
 
 
 async def store_time_ms(store: ColumnStore) -> int:
-    """Return the store's own time, in milliseconds since 1970. Raises `StorageUnavailable`."""
+    """Return the current time of the store's clock, in milliseconds since 1970. Raises
+    `StorageUnavailable`."""
     return int((await store.query(_SQL)).rows[0][0])

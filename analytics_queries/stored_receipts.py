@@ -6,12 +6,12 @@ from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_sql
 
 _SQL = read_sql(__file__)
-# Keeps the text of one query under ClickHouse's limit of 256 KiB.
+# With this number of names, the text of a query stays below ClickHouse's limit of 256 KiB.
 _BATCH = 2000
 
 
 async def stored_receipts(store: ColumnStore, names: Sequence[str]) -> dict[str, tuple[str, int]]:
-    """Return {name: (log, offset) of its record} for those of these receipts that are stored.
+    """Return the receipts in `names` that are stored, as {name: (log, offset of the record)}.
 
     Raises `StorageUnavailable`.
     """

@@ -1,4 +1,4 @@
-"""Builds the consumer loop of a topic from its transform and the engines."""
+"""Builds the consumer loop of a topic from the topic's transform and the engines."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -24,17 +24,18 @@ TRANSFORMS: Mapping[str, Callable[[], Transform]] = {
     "metrics": metrics_topic,
     "pageviews": PageviewsTopic,
 }
-"""Transforms that only make rows, by the names of `pharos consumers --only`."""
+"""Transforms that only make rows. The keys are the names for `pharos consumers --only`."""
 
 MONITOR_TRANSFORMS: Mapping[str, Callable[[MonitorStates], Transform]] = {
     "heartbeats": HeartbeatsTopic,
     "queues": QueuesTopic,
 }
-"""Transforms that also update the current states of monitors, by the names of `pharos consumers --only`."""
+"""Transforms that also update the current states of monitors. The keys are the names for `pharos consumers
+--only`."""
 
 
 async def ignore_step(step: Step) -> None:
-    """Do nothing: the `OnStep` callback outside fault tests."""
+    """Do nothing. This is the `OnStep` callback outside fault tests."""
 
 
 def assemble_loop(
@@ -47,7 +48,8 @@ def assemble_loop(
     on_step: OnStep = ignore_step,
     clock: StoreClock | None = None,
 ) -> ConsumerLoop:
-    """Build the loop of one topic. The caller opens and closes the engines; dead letters are appended to `log`."""
+    """Build the consumer loop of one topic. The caller opens and closes the engines. Dead letters are appended to
+    `log`."""
     return ConsumerLoop(
         consumer=consumer,
         log=log,

@@ -1,7 +1,7 @@
 """Splits the rows of a chunk into as few insert blocks as possible, at the same positions on each attempt.
 
-A record whose rows do not fit into one block is split into pieces, which are inserted in order. A table therefore
-always holds the first rows of such a record, and their number shows which rows are missing.
+A record whose rows do not fit into one block is split into pieces, which are inserted in order. So if a table has only
+some rows of such a record, these are its first rows, and their number shows which rows are missing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,10 +15,10 @@ from storage_backends.column_store.insert_settings import MAX_BYTES, MAX_ROWS
 from storage_backends.column_store.interface import Lines
 
 MAX_GENERATED_BYTES = 16 * 2**20
-"""Largest block of rows that are generated during the insert: it bounds their memory."""
+"""Maximum size in bytes of a block whose rows are generated during the insert. It limits their memory."""
 
-# Pieces that are joined before they are sent. A buffer of more than 32 MB, as for a whole chunk, is mapped anew each
-# time: its page faults take a fifth of a consumer's CPU time.
+# Number of pieces to join before they are sent. A buffer of more than 32 MB, as for a whole chunk, would be mapped anew
+# each time: its page faults would take a fifth of a consumer's CPU time.
 _JOINED_PIECES = 128
 
 _generate = attrgetter("generate")
@@ -27,12 +27,12 @@ _rows = attrgetter("rows")
 
 
 def total_rows(pieces: Iterable[RecordRows]) -> int:
-    """Return the rows of all pieces together."""
+    """Return how many rows all pieces have together."""
     return sum(map(_rows, pieces))
 
 
 def join_lines(pieces: Sequence[RecordRows]) -> Lines:
-    """Return the lines of all pieces, joined in groups."""
+    """Return the lines of all pieces. Pieces are joined in groups."""
     if len(pieces) <= _JOINED_PIECES:
         return b"".join(map(_lines, pieces))
     return [
@@ -42,10 +42,10 @@ def join_lines(pieces: Sequence[RecordRows]) -> Lines:
 
 
 def split_into_blocks(parts: Sequence[RecordRows]) -> Iterator[list[RecordRows]]:
-    """Yield the rows of the records in order, block by block, with one piece per record in a block. A piece that is too
-    large for any block gets a block of its own, which the store refuses."""
+    """Yield blocks: lists with the rows of records, in order, and one piece per record. A piece that is too large for
+    any block gets a block of its own, which the store refuses."""
     if parts and _fit_one_block(parts):
-        # The usual case, without a copy of any lines.
+        # In this usual case, no lines are copied.
         yield list(parts)
         return
     block: list[RecordRows] = []
@@ -88,7 +88,8 @@ def _drop_first_rows(piece: RecordRows, rows: int) -> RecordRows:
 
 
 def _join_by_record(block: list[RecordRows]) -> list[RecordRows]:
-    """Join the pieces of each record: a block that the store refuses is halved between records only."""
+    """Join the pieces of each record in the block. A block that the store refuses is then halved only between two
+    records."""
     joined: list[RecordRows] = []
     for _, group in groupby(block, attrgetter("offset")):
         pieces = list(group)
@@ -101,7 +102,7 @@ def _join_by_record(block: list[RecordRows]) -> list[RecordRows]:
 
 
 def _expand(parts: Sequence[RecordRows]) -> Iterator[tuple[RecordRows, bool]]:
-    """Yield the pieces of all records, each with True if it was generated here."""
+    """Yield the pieces of all records. The second value is True if the piece was generated here."""
     for part in parts:
         if part.generate is None:
             yield part, False

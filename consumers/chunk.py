@@ -1,4 +1,5 @@
-"""Chunks: records that are planned, inserted and committed together, and the rows that a transform makes of them."""
+"""Defines chunks: records that a consumer plans, inserts and commits together. Also defines transforms, which make
+rows of records."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from storage_backends.column_store.interface import ColumnStore
 
 @dataclass(frozen=True, slots=True)
 class ChunkLimits:
-    """The largest size of a chunk, and the longest wait for more records."""
+    """The maximum size of a chunk, and how long to wait for more records."""
 
     rows: int
     bytes: int
@@ -26,7 +27,8 @@ class ChunkLimits:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Records `[start, end)` of one partition. `log` identifies the partition in its log's whole history."""
+    """The records of one partition from offset `start` (inclusive) to `end` (exclusive). `log` identifies the
+    partition, also after its topic was recreated."""
 
     log: str
     start: int
@@ -35,31 +37,31 @@ class Chunk:
 
 
 Piece = tuple[bytes, int]
-"""JSON lines, each ended by a newline, and their number."""
+"""JSON lines, each ended by a newline, and the number of lines."""
 
 
 class RecordRows(msgspec.Struct, frozen=True, gc=False):
     """The rows of one record in one table: JSON lines, each ended by a newline, and their number.
 
-    The garbage collector does not visit it: `generate` must not refer back to it.
+    The garbage collector does not track this object, so `generate` must not refer back to it.
     """
 
     offset: int
     lines: bytes
     rows: int
     generate: Callable[[], Iterator[Piece]] | None = None
-    """Yields the lines piece by piece, the same rows in the same order each time. Set for a record with too many rows
-    to keep in memory; `lines` is empty then."""
+    """Yields the lines piece by piece, each time the same rows in the same order. Set for a record that has too many
+    rows to keep in memory; `lines` is then empty."""
     is_splittable: bool = False
-    """True if each attempt makes the same rows, so that the number of rows in the table shows which ones are missing.
-    Otherwise any row in the table means that the whole record is stored."""
+    """True if each attempt makes the same rows: the number of rows in the table then shows which rows are missing. If
+    False, a single row in the table means that the whole record is stored."""
     first_row: int = 0
-    """Position of the first of these rows among the record's rows: above 0 for a later piece of a record."""
+    """How many rows of the record come before these rows. Above 0 for the second and later pieces of a record."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadRecord:
-    """A record that can never be stored, with the reason."""
+    """A record that can never be stored as rows, and the reason."""
 
     record: LogRecord
     reason: str
@@ -67,7 +69,8 @@ class DeadRecord:
 
 @dataclass(slots=True)
 class ChunkRows:
-    """The rows of a chunk by table, in the order of insertion; its dead records; its number of duplicates."""
+    """The rows of a chunk by table, in the order in which they are inserted. Also its dead records, and the number of
+    its duplicates."""
 
     tables: dict[str, list[RecordRows]] = field(default_factory=dict)
     dead: list[DeadRecord] = field(default_factory=list)
@@ -81,18 +84,19 @@ class Transform(Protocol):
     def topic(self) -> str: ...
 
     def weight(self, record: LogRecord) -> tuple[int, int]:
-        """Return (number of rows, partition of the tables). All records of a chunk belong to one table partition, so
-        that an insert creates one part. A record that cannot be read weighs (0, -1) and fits into any chunk."""
+        """Return two numbers: the rows that the record becomes, and the table partition to which they go. All records
+        of a chunk belong to the same table partition, so that an insert creates one data part. A record that cannot be
+        read weighs (0, -1) and fits into any chunk."""
         ...
 
     async def update_state(self, chunk: Chunk, partition: int) -> None:
-        """Apply the chunk's effects outside the column store, before its rows are made. Idempotent. Raises
-        `StorageUnavailable`."""
+        """Apply the effects of the chunk outside the column store. This is called before the rows are made, and may be
+        repeated for the same chunk. Raises `StorageUnavailable`."""
         ...
 
     @property
     def needs_caught_up(self) -> bool:
-        """True if the loop should call `record_caught_up`, which costs one request to the log each time."""
+        """Return True if the loop should call `record_caught_up`. Each call costs one request to the log."""
         ...
 
     async def record_caught_up(self, partition: int, as_of_ms: int) -> None:
@@ -101,17 +105,18 @@ class Transform(Protocol):
         ...
 
     async def make_rows(self, chunk: Chunk, store: ColumnStore) -> ChunkRows:
-        """Return the rows of the chunk: the same rows on each attempt, whatever earlier attempts have inserted. Raises
-        `StorageUnavailable`."""
+        """Return the rows of the chunk. Each attempt returns the same rows, whatever earlier attempts have inserted.
+        Raises `StorageUnavailable`."""
         ...
 
     def report_refusal(self, record: LogRecord, reason: str, log: str) -> tuple[str, RecordRows] | None:
-        """Return a table and a row that reports a record whose rows the store has refused; None for no report."""
+        """Return a table and a row that reports a record whose rows the store has refused. Return None if this topic
+        has no such report."""
         ...
 
 
 class RowsOnly:
-    """Base of transforms whose records only become rows: no other effects, no reports."""
+    """Base class of transforms whose records only become rows, without other effects or reports."""
 
     needs_caught_up = False
 
@@ -127,4 +132,4 @@ class RowsOnly:
 
 Step = str
 OnStep = Callable[[Step], Awaitable[None]]
-"""Called between the steps of the loop; fault tests end the process there."""
+"""A callback between the steps of the loop. Fault tests end the process there."""

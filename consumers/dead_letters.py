@@ -1,4 +1,5 @@
-"""Dead letters: records that can never be stored, kept in a topic of their own with reason and origin."""
+"""Stores dead letters: records that can never be stored as rows. A topic of their own keeps them, with
+the reason and the origin."""
 
 import time
 
@@ -10,7 +11,8 @@ from storage_backends.event_log.interface import EventLog
 
 
 class DeadLetter(msgspec.Struct, array_like=True, frozen=True):
-    """The meta of a record in a dead-letter topic. Key and value of that record are the original's."""
+    """The meta of a record in a dead-letter topic. The record has the key and the value of the original
+    record."""
 
     log: str
     offset: int
@@ -26,7 +28,8 @@ _decoder = msgspec.msgpack.Decoder(DeadLetter)
 async def append_dead_letter(log: EventLog, topic: str, chunk: Chunk, dead: DeadRecord) -> None:
     """Append the record to the topic's dead letters, durably. Raises `StorageUnavailable`.
 
-    A crash before the commit of the chunk appends it again: readers recognise copies by `(log, offset)`.
+    After a crash before the commit of the chunk, the record is appended again. Readers recognise copies
+    by `(log, offset)`.
     """
     letter = DeadLetter(
         chunk.log, dead.record.offset, dead.reason[:2000], dead.record.meta, time.time_ns() // 10**6

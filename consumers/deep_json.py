@@ -1,4 +1,5 @@
-"""Decodes any JSON that the edge could decode, however deep the call stack of the consumer is."""
+"""Decodes JSON that is nested as deeply as the edge accepts, even though a consumer's call stack is deeper than the
+edge's."""
 
 import sys
 from collections.abc import Callable
@@ -12,10 +13,10 @@ _EXTRA_FRAMES = 4000
 
 
 def call_with_deeper_stack(decode: Callable[[], T]) -> T:
-    """Return the result of `decode`; call it a second time with a higher limit if it exceeds the recursion limit.
+    """Return the result of `decode`. If `decode` exceeds the recursion limit, call it again with a higher limit.
 
-    Every accepted body must be stored, also one nested to the limit of the edge's decoder. `decode` must be synchronous
-    and free of side effects: the recursion limit belongs to the whole process.
+    Every accepted body must be stored, even if it is nested to the limit of the edge's decoder. `decode` must be
+    synchronous and free of side effects: the recursion limit belongs to the whole process.
     """
     try:
         return decode()

@@ -1,8 +1,9 @@
-"""Inserts the rows of a chunk so that each record is stored once, also after earlier attempts.
+"""Inserts the rows of a chunk so that each record is stored exactly once, even if earlier attempts have inserted some
+rows.
 
-The de-duplication token alone does not guarantee this: the engine writes part and token one after the other, so a
-process that is killed in between leaves a part without a token or a token without a part. A chunk that may have been
-tried before is therefore compared with the table first.
+The deduplication token alone does not guarantee this. The engine writes the data part and the token one after the
+other, so a process that is killed in between leaves a part without a token or a token without a part. A chunk that
+may have been tried before is therefore compared with the table first.
 """
 
 import logging
@@ -30,10 +31,10 @@ async def insert_chunk(
     tried_before: bool,
     on_step: OnStep,
 ) -> list[DeadRecord]:
-    """Insert into the tables in order, and return the records that the store refuses.
+    """Insert the rows of the chunk, table by table, and return the records that the store refuses.
 
-    Tables after the refusal get the row of `transform.report_refusal` instead of the record's rows. Raises
-    `StorageUnavailable` when the outcome is unknown: call again with `tried_before`.
+    After a table has refused a record, the following tables get the row of `transform.report_refusal` instead of the
+    record's rows. Raises `StorageUnavailable` when the outcome is unknown: call again with `tried_before`.
     """
     refused: dict[int, str] = {}
     for table, parts in tables.items():
@@ -41,7 +42,8 @@ async def insert_chunk(
             parts = [part for part in parts if part.offset not in refused]
             parts += _refusal_rows(chunk, refused, transform, table)
         await on_step(f"before insert {table}")
-        # Separate from `refused`: the report of a record that an earlier table refused is still inserted.
+        # Keep this separate from `refused`: if an earlier table has refused a record, its report must still be
+        # inserted.
         refused_here: dict[int, str] = {}
         await _insert_table(
             store, chunk, table, parts, refused_here, tried_before=tried_before, on_step=on_step
@@ -55,7 +57,8 @@ async def insert_chunk(
 
 
 async def _refill_views(store: ColumnStore, table: str, chunk: Chunk) -> None:
-    """Complete the targets of the table's materialized views, which an interrupted insert may have skipped."""
+    """Complete the tables that materialized views fill from this table: an interrupted insert may have left out some
+    of their rows."""
     if table == "pharos.otel_traces":
         await refill_trace_times(store, chunk.log, chunk.start, chunk.end)
     if table in _EXCEPTION_TABLES:
@@ -78,13 +81,13 @@ async def _insert_table(
         stored = await stored_offsets(store, table, chunk.log, chunk.start, chunk.end)
     for number, block in enumerate(split_into_blocks(parts)):
         if number:
-            # Later rows of a refused record are skipped: a table must only ever hold a record's first rows.
+            # Skip later rows of a refused record: a table may only have the first rows of a record.
             block = [piece for piece in block if piece.offset not in refused]
             if not block:
                 continue
             await on_step(f"between blocks {table}")
         missing = find_missing(block, stored)
-        # Usually there is one block, with the chunk's own token.
+        # Usually there is one block. It has the token of the chunk.
         block_token = f"{token}/{block[0].offset}+{block[0].first_row}" if number else token
         await _insert_pieces(store, table, missing, block_token, refused)
         if tried_before:
@@ -99,11 +102,11 @@ async def _insert_lost_pieces(
     token: str,
     refused: dict[int, str],
 ) -> None:
-    """Insert pieces again that the table lacks after their insert.
+    """Insert pieces again that are missing in the table after their insert.
 
-    The engine drops an insert with a known token, even if the part of the first insert was lost. The second token may
-    be known for the same reason; the third is random. Rows that are still missing have expired by the table's
-    retention: the engine has removed them at once.
+    The engine drops an insert whose token it knows, even if the data part of the first insert was lost. The engine
+    may know the second token for the same reason; the third token is random. Rows that are still missing then have
+    expired by the table's retention: the engine has removed them at once.
     """
     for suffix in ("again", uuid.uuid4().hex):
         if refused:
@@ -122,7 +125,7 @@ async def _insert_lost_pieces(
 async def _insert_pieces(
     store: ColumnStore, table: str, pieces: list[RecordRows], token: str, refused: dict[int, str]
 ) -> None:
-    """Insert the pieces as one block; halve a block that the store refuses until the faulty records are isolated."""
+    """Insert the pieces as one block. If the store refuses a block, halve it until the faulty records are found."""
     if refused:
         pieces = [piece for piece in pieces if piece.offset not in refused]
     if not pieces:

@@ -1,7 +1,7 @@
-"""The loop of a consumer: take a chunk, commit its plan, insert it, commit the position after it.
+"""The loop of a consumer: it reads a chunk, commits its plan, inserts it, and commits the position after it.
 
-The plan is the chunk's bounds. The next owner of the partition first finishes exactly that chunk, so a crash at any
-point leaves each record stored once.
+The plan of a chunk is its first and last offset. The next owner of the partition first finishes exactly that chunk, so
+a crash at any point leaves each record stored once.
 """
 
 import asyncio
@@ -28,16 +28,18 @@ logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE = 0.2
 _MAX_PAUSE = 5.0
-# Several chunks overlap their waits for the store; the limit bounds their memory.
+# Several chunks wait for the store at the same time. This number limits their memory.
 _MAX_CONCURRENT_CHUNKS = 4
 _CAUGHT_UP_INTERVAL_MS = 1000
-# Readiness reports a partition that stays at one step for longer than this. No engine may take that long to respond.
+# If a partition stays at one step for longer than this, the readiness check reports it. No engine may take that long to
+# respond.
 _STALLED_SECONDS = 180.0
 
 
 @dataclass(slots=True)
 class ConsumerLoop:
-    """One consumer of one topic, with a worker for each of its partitions. Call `run`; set `stop` to end it."""
+    """One consumer of one topic, with a worker for each of its partitions. Call `run` to start it, and set `stop` to
+    end it."""
 
     consumer: LogConsumer
     log: EventLog
@@ -54,11 +56,12 @@ class ConsumerLoop:
     _faults: dict[int | None, str] = field(default_factory=dict)
     _caught_up_ms: dict[int, int] = field(default_factory=dict)
     _step_began: dict[int | None, float] = field(default_factory=dict)
-    """`time.monotonic` at the beginning of the current step of each worker, and of claiming partitions (None)."""
+    """When the current step of each worker began, as `time.monotonic`. The key None stands for the claim of
+    partitions."""
 
     @property
     def failure_reason(self) -> str | None:
-        """Return why no records are stored now, for readiness; None while the consumer works."""
+        """Return why no records are being stored, for the readiness check. None while the consumer works."""
         now = time.monotonic()
         for partition, since in self._step_began.items():
             if now - since > _STALLED_SECONDS:
@@ -119,15 +122,15 @@ class ConsumerLoop:
         self._step_began.pop(partition, None)
 
     async def _run_worker(self, partition: int, position: Position) -> bool:
-        """Process the chunks of one partition; return True if it ended because no record was left."""
+        """Process the chunks of one partition. Return True if the worker ended because no record was left."""
         maybe_stored_below: int | None = None
         while not self.stop.is_set():
             self._step_began[partition] = time.monotonic()
             try:
                 if maybe_stored_below is None:
                     # The group's position may lie before records that are stored already (it was reset, or the brokers
-                    # lost it). Earlier owners can only have inserted records that are already in the log: an owner
-                    # commits its plan before it inserts, and the log refuses the commits of earlier owners.
+                    # lost it). Earlier owners of the partition can only have inserted records that are in the log now:
+                    # an owner commits its plan before it inserts, and the log refuses commits of earlier owners.
                     maybe_stored_below = await self.consumer.end(partition)
                 position, moved = await self._process_next_chunk(partition, position, maybe_stored_below)
             except PartitionLost as error:
@@ -142,7 +145,7 @@ class ConsumerLoop:
             except StorageUnavailable as error:
                 await self._pause(partition, error, _FIRST_PAUSE)
             except Exception as error:
-                # A bug. The plan stays committed; the next worker starts from the committed position.
+                # This is a bug. The plan stays committed, and the next worker starts from the committed position.
                 logger.exception("%s/%d: the worker failed", self.transform.topic, partition)
                 self.metrics.failures += 1
                 await self._pause(partition, error, _MAX_PAUSE)
@@ -155,8 +158,8 @@ class ConsumerLoop:
     async def _process_next_chunk(
         self, partition: int, position: Position, maybe_stored_below: int
     ) -> tuple[Position, bool]:
-        """Process the next chunk. Return the position after it, and False if there was none. Records with offsets below
-        `maybe_stored_below` may be stored already."""
+        """Process the next chunk. Return the position after it, and False if there was no chunk. Records with offsets
+        below `maybe_stored_below` may be stored already."""
         if position.plan_end is not None:
             return await self._finish_open_plan(partition, position.next_offset, position.plan_end), True
         try:
@@ -191,8 +194,8 @@ class ConsumerLoop:
         ):
             return
         with contextlib.suppress(StorageUnavailable):
-            # A read is also empty while the log is unavailable, so only `end` proves that no record is left. A failure
-            # only delays the next report.
+            # A read is also empty while the log is unavailable, so only `end` proves that no record is left. If `end`
+            # fails, only the next report is late.
             if await self.consumer.end(partition) <= next_offset:
                 await self.transform.record_caught_up(partition, now_ms)
                 self._caught_up_ms[partition] = now_ms
@@ -212,7 +215,7 @@ class ConsumerLoop:
     async def _store_and_commit(
         self, partition: int, chunk: Chunk, lease: InsertLease, *, tried_before: bool
     ) -> Position:
-        """Insert and commit a planned chunk; return the position after it."""
+        """Insert and commit a planned chunk. Return the position after it."""
         pause = _FIRST_PAUSE
         again = False
         while True:
@@ -227,11 +230,11 @@ class ConsumerLoop:
                 await self.consumer.commit(partition, done)
                 await self.on_step("after commit")
             except StorageUnavailable as error:
-                # The outcome is unknown: compare with the table before the next insert.
+                # The outcome of the insert is unknown: compare the chunk with the table before the next insert.
                 again = True
                 self.metrics.retries += 1
                 if self.stop.is_set():
-                    # The plan stays open; the next start finishes it.
+                    # The plan stays committed. The next start finishes the chunk.
                     return Position(chunk.start, chunk.end)
                 await self._pause(partition, error, pause)
                 pause = min(2 * pause, _MAX_PAUSE)

@@ -11,7 +11,7 @@ from pipeline_contracts.metric_names import MetricName
 
 
 class ConsumerMetrics:
-    """The counters of one consumer."""
+    """Counts what one consumer has done."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -25,7 +25,8 @@ class ConsumerMetrics:
 
 
 class ConsumersCollector(Collector):
-    """Collects the counters of all consumers of a process: each metric family once, with a sample per consumer."""
+    """Collects the counters of all consumers of a process. Each metric family occurs once, with a sample for each
+    consumer."""
 
     def __init__(self) -> None:
         self._consumers: list[ConsumerMetrics] = []

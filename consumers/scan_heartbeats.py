@@ -1,13 +1,14 @@
 """The heartbeat scan: finds heartbeats whose deadlines have passed (late, down, or a run that takes too long).
 
-The scan's clock is the time through which the signals of all partitions are applied, not the wall clock: a backlog of
-the pipeline never looks like a job that did not run. Heartbeats that are due by the wall clock meanwhile become unknown
-until their signals are applied. Any number of scans may run at once: a change applies only to the version of the
-heartbeat that it was computed from.
+The scan does not use the wall clock. Its clock is the time up to which the signals of all partitions are applied: a
+backlog of the pipeline never looks like a job that did not run. Heartbeats that are due by the wall clock meanwhile
+become unknown until their signals are applied. Any number of scans may run at once: a change applies only to the
+version of the heartbeat that it was computed from.
 
 The scan also stores every ten seconds that it runs; edges in separate processes store that they accept signals. These
-are two clocks. If one stood still, no process scanned, or no edge accepted signals: no heartbeat changes its state
-because of that time (`pipeline_contracts.blind_times`). While the edges' clock stands still, the scan's clock does too.
+two stored times are clocks. If one of them stood still, no process scanned or no edge accepted signals. No heartbeat
+changes its state because of such a time (`pipeline_contracts.blind_times`). While the edges' clock stands still, the
+scan's clock does too.
 """
 
 import asyncio
@@ -33,11 +34,11 @@ from storage_backends.monitor_states.interface import MonitorStates, Watched
 logger = logging.getLogger(__name__)
 
 _SCAN_SECONDS = 2.0
-# An edge reads its clock when it has a signal's head. The body must arrive within 3 s, and the log takes a moment; a
-# signal that takes longer corrects the state that was set meanwhile. With the second between two reports of a
-# partition's progress, and the pause between scans, a passed deadline is found within 10 s.
+# An edge reads its clock when it has received the head of a signal's request. The body must arrive within 3 s, and the
+# log needs a moment. A signal that takes longer corrects the state that was set meanwhile. Together with the second
+# between two reports of a partition's progress and the pause between scans, a missed deadline is found within 10 s.
 _MARGIN_MS = 4000
-# A larger lag marks due heartbeats as unknown; a smaller one is normal.
+# If signals are applied with a larger delay, due heartbeats become unknown. A smaller delay is normal.
 _LAG_MS = 15_000
 _BATCH_SIZE = 1000
 _RETAIN_RUNS_MS = 7 * 86_400_000
@@ -51,10 +52,11 @@ ListPartitions = Callable[[str], Awaitable[Collection[int]]]
 
 
 def applied_through_ms(progress: Mapping[int, int], partitions: Collection[int] | None) -> int | None:
-    """Return the time (milliseconds since 1970) through which all `partitions` are applied; None if one never was.
+    """Return the time (milliseconds since 1970) up to which the signals in all `partitions` are applied. None if none
+    were ever applied in one of them.
 
-    With `partitions` None (not known), all partitions with progress count. A partition that no longer exists must not
-    stop the clock, and a new one may hold signals that were never read.
+    If `partitions` is None (not known), all partitions with progress count. A partition that no longer exists must not
+    stop this clock. A new partition may have signals that were never read.
     """
     if partitions is None:
         return min(progress.values(), default=None)
@@ -64,7 +66,7 @@ def applied_through_ms(progress: Mapping[int, int], partitions: Collection[int] 
 
 
 class HeartbeatScan(Collector):
-    """The scan and its metrics. Call `run`; set `stop` to end it."""
+    """Runs the scan, and counts what it does. Call `run` to start it, and set `stop` to end it."""
 
     def __init__(
         self,
@@ -84,10 +86,10 @@ class HeartbeatScan(Collector):
         self._pruned_log_ms = 0
         self._kept_clock_ms = 0
         self.failure_reason: str | None = None
-        """Why the last scan failed, for readiness; None if it succeeded."""
+        """Why the last scan failed, for the readiness check. None if it succeeded."""
 
     async def run(self) -> None:
-        """Scan every two seconds."""
+        """Scan every two seconds until `stop` is set."""
         while not self._stop.is_set():
             try:
                 await self.scan_once()
@@ -113,7 +115,7 @@ class HeartbeatScan(Collector):
             return
         applied_ms = applied_through_ms(progress, self._existing) or 0
         intake = await self._states.read_progress(INTAKE_CLOCK)
-        # Without a report of an edge, signals may have been refused since the last one.
+        # Without a newer report of an edge, signals may have been refused since its last report.
         applied_ms = min([applied_ms, *intake.values()])
         clock_ms = min(now_ms, applied_ms) - _MARGIN_MS
         self._lag_ms = max(0, now_ms - applied_ms)
@@ -133,7 +135,8 @@ class HeartbeatScan(Collector):
             self._pruned_log_ms = now_ms
 
     async def keep_clock(self, now_ms: int) -> None:
-        """Store every ten seconds that the scan runs. If no scan ran for a while, move all deadlines past that time."""
+        """Record every ten seconds that the scan runs. If no scan ran for a while, move all deadlines past that
+        time."""
         if now_ms - self._kept_clock_ms < _CLOCK_MS:
             return
         gap = await self._states.keep_clock(SCAN_CLOCK, now_ms)
@@ -144,13 +147,13 @@ class HeartbeatScan(Collector):
             )
 
     async def _refresh_partitions(self) -> None:
-        """Read which partitions exist, and delete the progress of those that no longer do."""
+        """Read which partitions exist. Delete the progress of partitions that no longer exist."""
         if self._partitions is None or time.monotonic() - self._partitions_read_at < _PARTITION_POLL_SECONDS:
             return
         try:
             existing = {topic: await self._partitions(topic) for topic in topics.MONITOR_TOPICS}
         except StorageUnavailable as error:
-            # Not fatal: without the log the scan's clock stands still, and due heartbeats must become unknown.
+            # This is not fatal: without the log, the scan's clock stands still, and due heartbeats must become unknown.
             logger.warning("cannot list the partitions of heartbeats and queues: %s", error)
             return
         for topic, partitions in existing.items():
@@ -183,10 +186,10 @@ class HeartbeatScan(Collector):
 async def running_scan(
     states: MonitorStates, registry: CollectorRegistry, partitions: ListPartitions
 ) -> AsyncIterator[HeartbeatScan]:
-    """Run a scan in the background, with its metrics in the registry; stop it after the current iteration.
+    """Run a scan in the background, with its metrics in the registry; stop the scan after the current iteration.
 
-    Enter it before the consumer of heartbeats starts: a signal must not be applied before the deadlines have moved past
-    the time in which Pharos was down.
+    Enter this context before the consumer of heartbeats starts: a signal must not be applied before the deadlines have
+    moved past the time in which Pharos was down.
     """
     stop = asyncio.Event()
     scan = HeartbeatScan(states, stop, partitions=partitions)

@@ -1,4 +1,4 @@
-"""Reads the next chunk of a partition: all records that are available, up to the chunk's limits."""
+"""Reads the next chunk of a partition: all available records, up to the limits of a chunk."""
 
 import logging
 import time
@@ -23,8 +23,8 @@ async def take_new_chunk(
     limits: ChunkLimits,
     deadline: float,
 ) -> Chunk:
-    """Return a chunk of the records `first`, which were read already, and of further records that arrive until
-    `deadline` (by `time.monotonic`). Raises `StorageUnavailable` and `PartitionLost`."""
+    """Return a chunk with the records `first`, which were read already, and with further records that arrive until
+    `deadline` (as `time.monotonic`). Raises `StorageUnavailable` and `PartitionLost`."""
     records: list[LogRecord] = []
     weight = _Weight(limits)
     start = first[0].offset
@@ -44,8 +44,8 @@ async def take_new_chunk(
 async def take_planned_chunk(
     consumer: LogConsumer, partition: int, start: int, end: int, transform: Transform
 ) -> Chunk:
-    """Return exactly the records of an open plan. Raises `StorageUnavailable`, also if the log does not deliver them,
-    and `PartitionLost`."""
+    """Return a chunk with exactly the records of a committed plan. Raises `StorageUnavailable`, also if the log does
+    not deliver all of them, and `PartitionLost`."""
     records: list[LogRecord] = []
     position = start
     while position < end:
@@ -56,7 +56,7 @@ async def take_planned_chunk(
             position = error.next_offset
             continue
         if not read:
-            # The log had all of them when they were planned: to skip one would lose it.
+            # The log had all these records when the chunk was planned. Skipping one would lose it.
             raise StorageUnavailable(
                 f"The log did not deliver the planned records {position}-{end} within {_PLANNED_READ_SECONDS:.0f} s."
             )
@@ -86,7 +86,8 @@ class _Weight:
         self._table_partition = -1
 
     def add(self, weight: tuple[int, int], size: int) -> bool:
-        """Add a record and return True; return False if it exceeds a limit. The first record always fits."""
+        """Add a record and return True. Return False if the record would exceed a limit. The first record always
+        fits."""
         rows, table_partition = weight
         if self._records and (
             self._rows + rows > self._limits.rows

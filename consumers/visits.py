@@ -1,7 +1,8 @@
-"""Assigns events to visits. Pure: the state is in memory, and changes with each event.
+"""Assigns events to visits. The state is in memory and changes with each event; there is no I/O.
 
-Events come in the order of the log. An event's key is its session, else its visitor. The event joins a visit of its key
-at most half an hour before or after it (a session's visit after any pause). No visit lasts longer than 24 h.
+Events come in the order of the log. The key of an event is its session, or else its visitor. An event joins a visit
+with the same key if the visit has an event at most half an hour earlier or later. If the key is a session, the pause
+may have any length. No visit lasts longer than 24 h.
 """
 
 import struct
@@ -14,17 +15,18 @@ MAX_PAUSE_MS = 30 * 60_000
 MAX_VISIT_MS = 24 * 3_600_000
 
 Key = tuple[int, int]
-"""(site, hash of the visitor or of the session)."""
+"""The site ID, and the hash of the visitor or of the session."""
 
 _pack = struct.Struct(">QQq").pack
-# Copied for each visit: setting up the parameters costs more than the hash.
+# This hash object is copied for each visit: setting up its parameters costs more than the hash itself.
 _new_hash = blake2b(digest_size=8, person=b"pharos-visit")
 
 
 class Visit(msgspec.Struct, eq=False, gc=False):
-    """ID, first and last event of a visit. Times are milliseconds since 1970.
+    """The ID of a visit, and the times of its first and last event in milliseconds since 1970.
 
-    Compared by identity. The garbage collector does not visit it, because there is one for each visitor of two hours.
+    Two visits are equal only if they are the same object. The garbage collector does not track visits, because there is
+    one for each visitor of the last two hours.
     """
 
     visit_id: int
@@ -36,13 +38,13 @@ class Visit(msgspec.Struct, eq=False, gc=False):
 
 
 class Visits:
-    """The visits of one partition of the log that an event may still join.
+    """The visits in one partition of the log that events may still join.
 
-    A chunk whose insert failed is processed again: `undo` restores the state at the last `begin_chunk`.
+    If the insert of a chunk fails, the chunk is processed again: `undo` restores the state of the last `begin_chunk`.
     """
 
     def __init__(self) -> None:
-        # Tuples, because the garbage collector stops visiting them.
+        # These are tuples, because the garbage collector stops tracking tuples of such objects.
         self._by_key: dict[Key, tuple[Visit, ...]] = {}
         self._changed: dict[Visit, tuple[int, int]] = {}
         self._added: list[tuple[Key, Visit]] = []
@@ -51,12 +53,12 @@ class Visits:
         return len(self._by_key)
 
     def begin_chunk(self) -> None:
-        """Keep all changes so far: `undo` returns to this state."""
+        """Keep all changes so far. `undo` returns to this state."""
         self._changed.clear()
         self._added.clear()
 
     def undo(self) -> None:
-        """Restore the state at the beginning of the chunk."""
+        """Restore the state of the last `begin_chunk`."""
         for visit, (first_ms, last_ms) in self._changed.items():
             visit.first_ms, visit.last_ms = first_ms, last_ms
         for key, visit in reversed(self._added):
@@ -68,7 +70,7 @@ class Visits:
         self.begin_chunk()
 
     def add_stored(self, keys: Iterable[Key], visit: Visit) -> None:
-        """Add a stored visit under these keys, unless it is known; `undo` keeps it."""
+        """Add a stored visit under these keys, unless it is known already. `undo` does not remove it."""
         keys = list(keys)
         candidates = (candidate for key in keys for candidate in self._by_key.get(key, ()))
         # The visit in memory is newer than the stored one.
@@ -79,8 +81,8 @@ class Visits:
                 self._by_key[key] = (*visits, visit)
 
     def assign(self, key: Key, previous_key: Key | None, at_ms: int, *, is_session: bool) -> Visit:
-        """Return the visit that the event at `at_ms` joins or begins. `previous_key` is the event's key under the salt
-        of the previous day."""
+        """Return the visit for an event at `at_ms`: one that the event joins, or a new one. `previous_key`: the key of
+        the event under the salt of the previous day."""
         visit = self._find(key, at_ms, is_session)
         is_known = visit is not None
         if visit is None and previous_key is not None:
@@ -105,7 +107,7 @@ class Visits:
         if visits is None:
             return None
         if len(visits) == 1:
-            # Most events come in order, soon after the previous one.
+            # Most events arrive in order, soon after the previous event of the visit.
             only = visits[0]
             if (
                 only.first_ms <= at_ms <= only.last_ms + MAX_PAUSE_MS
@@ -135,7 +137,7 @@ class Visits:
         self._added.append((key, visit))
 
     def last_event_of(self, number: int) -> int:
-        """Return the time of the last event of the `number`th newest key. There must be that many."""
+        """Return the time of the last event of the key that is the `number`th newest. There must be that many keys."""
         return sorted(visits[-1].last_ms for visits in self._by_key.values())[-number]
 
     def drop_before(self, horizon_ms: int) -> None:
@@ -150,7 +152,7 @@ class Visits:
 
 
 def _visit_id(key: Key, first_ms: int) -> int:
-    """Return 64 bits of a hash, the same each time that the log is read; never 0."""
+    """Return 64 bits of a hash, which are never 0. The result is the same each time the log is read."""
     visit_hash = _new_hash.copy()
     visit_hash.update(_pack(*key, first_ms))
     return int.from_bytes(visit_hash.digest()) or 1

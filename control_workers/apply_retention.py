@@ -1,4 +1,4 @@
-"""Applies the retention that people have set to the column store, and drops older data."""
+"""Applies the retention settings that people have made to the column store. This deletes older data."""
 
 import asyncio
 import logging
@@ -24,8 +24,8 @@ _EVERY_SECONDS = 60.0
 async def apply_set_retention(
     sessions: Sessions, store: ColumnStore, now: datetime, cluster: str | None = None
 ) -> Sequence[str]:
-    """Apply the settings in the database, and return the refused ones. Kinds without a setting stay unchanged. Raises
-    `StorageUnavailable`."""
+    """Apply the retention settings in the database. Return the settings that were refused. Kinds of data without a
+    setting stay unchanged. Raises `StorageUnavailable`."""
     async with sessions() as session:
         settings = await read_settings(session)
     if not settings:
@@ -46,8 +46,8 @@ async def apply_retention_periodically(
     data_folder: Path | None = None,
     every: float = _EVERY_SECONDS,
 ) -> None:
-    """Apply the settings every minute and when `wake` is set, until `stop` is set; keep the reserve of the disk of the
-    embedded platform's `data_folder`."""
+    """Apply the settings every minute, and whenever `wake` is set, until `stop` is set. On the embedded platform, also
+    keep the reserve file on the disk of `data_folder`."""
 
     logged: set[str] = set()
 

@@ -42,8 +42,9 @@ class ControlWorkers:
         links: IncidentLinks,
         data_folder: Path | None = None,
     ) -> None:
-        """The alert scan reads `store`; the rollup worker reads and writes it. `links` makes the links in messages.
-        `data_folder` is the data folder of the embedded platform, None if the engines are servers."""
+        """`store`: the column store, which the alert scan reads and the rollup worker writes. `links`: makes the
+        links in messages. `data_folder`: the data folder of the embedded platform; None if the engines are
+        servers."""
         self._settings = settings
         self._sessions = sessions
         self._directory = directory
@@ -53,25 +54,25 @@ class ControlWorkers:
         self.publication_age = PublicationAge()
         self.alert_scan = AlertScan(sessions, store, data_folder)
         self.private_endpoints: set[Endpoint] = set()
-        """Private addresses to which channels may send."""
+        """Private addresses that channels may reach."""
         self._retention_changed = asyncio.Event()
         self._data_folder = data_folder
         self._configuration_runs = ConfigurationRunWorker(sessions, directory, sealing_keys)
 
     def wake_configuration_runs(self) -> None:
-        """Start a configuration run that was just committed without waiting for the next poll."""
+        """Start a configuration run that was just committed, without waiting for the next poll."""
         self._configuration_runs.wake()
 
     def wake_retention(self) -> None:
-        """Apply a retention that was just committed without waiting for the next poll."""
+        """Apply a retention setting that was just committed, without waiting for the next poll."""
         self._retention_changed.set()
 
     @asynccontextmanager
     async def running(self, *, is_alone: bool) -> AsyncIterator[None]:
         """Run the workers; at exit, wait for the steps in progress. Raises `BadSettings`.
 
-        `is_alone`: no other control plane uses the database and the key directory. Leases of an earlier process are
-        then released at once, and the keys need not be published again while it runs.
+        `is_alone`: True if no other control plane uses the database and the key directory. Leases of an earlier
+        process are then released at once, and the keys need not be published repeatedly.
         """
         stop = asyncio.Event()
         async with AsyncExitStack() as stack:

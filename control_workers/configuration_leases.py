@@ -1,7 +1,7 @@
-"""Leases of configuration runs: of several workers on one database, one at a time works on a run.
+"""Leases of configuration runs. If several workers use one database, a lease lets only one of them work on a run.
 
-Each statement that changes a leased run or its steps names the holder: a worker whose lease was taken by another one
-therefore writes nothing. The end of a lease is written and compared with the database's clock only.
+Each statement that changes a leased run or its steps names the holder of the lease. So a worker that has lost its
+lease to another one writes nothing. Only the database's clock sets and compares the end of a lease.
 """
 
 import secrets
@@ -16,11 +16,11 @@ from control_domain.tables.configuration import ConfigurationRun
 
 
 class LeaseLost(Exception):
-    """The run is no longer leased to this worker."""
+    """This worker no longer has the lease of the run."""
 
 
 class LeaseHolder:
-    """A worker as the holder of leases."""
+    """Claims, renews and releases leases for one worker."""
 
     def __init__(self, lease: timedelta) -> None:
         """`lease`: how long a run stays leased after the last renewal."""
@@ -31,11 +31,11 @@ class LeaseHolder:
         return database_now(self._lease.total_seconds())
 
     async def claim(self, session: AsyncSession) -> int | None:
-        """Lease the oldest unleased run in progress and return its ID; None if there is none."""
+        """Lease the oldest run in progress that nobody has leased, and return its ID. None if there is none."""
         is_free = (ConfigurationRun.status == ConfigurationRunStatus.RUNNING) & or_(
             ConfigurationRun.leased_until.is_(None), ConfigurationRun.leased_until < database_now()
         )
-        # Read first: on SQLite even a write that matches nothing blocks other writers.
+        # Read first: on SQLite, even a write that changes no row blocks other writers.
         oldest = select(ConfigurationRun.id).where(is_free).order_by(ConfigurationRun.id).limit(1)
         run_id = (await session.execute(oldest)).scalar_one_or_none()
         if run_id is None:
@@ -69,6 +69,6 @@ class LeaseHolder:
 
 
 async def release_all_leases(session: AsyncSession) -> None:
-    """End the leases of all workers. Only for a caller that knows that no other worker is running."""
+    """End the leases of all workers. Call this only if no other worker is running."""
     is_held = ConfigurationRun.holder.is_not(None)
     await session.execute(update(ConfigurationRun).where(is_held).values(holder=None, leased_until=None))

@@ -1,8 +1,9 @@
-"""Execute configuration runs in a control plane: step by step, each once, even if a worker ends at any point.
+"""Executes configuration runs in a control plane. Each step is applied once, even if a worker is killed at any
+point.
 
-A step is started in one transaction. The next transaction applies it and records that it is applied, together with
-what has to be published to the edges. Publishing follows; repeating it is harmless. A worker that finds a step in
-progress continues from what the database has recorded.
+One transaction marks a step as started. The next transaction applies the step, records that it is applied, and
+stores what has to be published to the edges. The publication follows; repeating it is harmless. A worker that finds
+a started step continues from what the database has recorded.
 """
 
 import asyncio
@@ -49,33 +50,33 @@ _UNEXPECTED = (
 
 Checkpoint = Literal["started", "applied", "published"]
 OnCheckpoint = Callable[[Checkpoint, int], Awaitable[None]]
-"""Called with each checkpoint and the step's position."""
+"""A callback with the name of each checkpoint, and the position of the step."""
 
 
 async def no_checkpoint(checkpoint: Checkpoint, position: int) -> None:
-    """Do nothing: the default outside fault tests."""
+    """Do nothing. This is the default outside fault tests."""
 
 
 def _is_transient(error: Exception) -> bool:
-    """True if a retry may succeed without a fix."""
-    # An error may be of both kinds: of the key directory and of the database.
+    """Return True if a retry may succeed although nobody fixes anything."""
+    # An error may belong to both the key directory and the database.
     is_away = isinstance(error, LeaseLost | DatabaseUnavailable | PoolExhausted)
     return is_away or (isinstance(error, ProgrammingError) and is_schema_outdated(error))
 
 
 @dataclass(frozen=True, slots=True)
 class _StartedStep:
-    """A step in progress."""
+    """A step that was started and is not complete yet."""
 
     step_id: int
     position: int
     publications: Publications | None
-    """Set if the step is already applied and only these publications are left."""
+    """What is left to publish, if the step is already applied. None if it is not applied yet."""
     project_id: int
 
 
 class ConfigurationRunWorker:
-    """Executes configuration runs. Each control plane may have one."""
+    """Executes configuration runs. Each control plane may run one worker."""
 
     def __init__(
         self,
@@ -95,21 +96,21 @@ class ConfigurationRunWorker:
         self._stop = asyncio.Event()
 
     def wake(self) -> None:
-        """Poll at once: a run or a retry was just committed."""
+        """Poll at once, because a run or a retry was just committed."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Stop `run` after the step in progress."""
+        """Make `run` end after the step in progress."""
         self._stop.set()
         self._wake.set()
 
     async def release_all_leases(self) -> None:
-        """Take over the runs of workers that have ended. Only if no other worker is running."""
+        """Take over the runs of workers that have ended. Call this only if no other worker is running."""
         async with self._sessions() as session, session.begin():
             await release_all_leases(session)
 
     async def run(self) -> None:
-        """Execute runs until `stop`."""
+        """Execute configuration runs until `stop` is called."""
         clean_up = Throttle(_CLEAN_UP_SECONDS)
 
         async def do_iteration() -> None:
@@ -125,7 +126,7 @@ class ConfigurationRunWorker:
             every=_POLL_SECONDS,
             logger=logger,
             outage="configuration runs wait for the database",
-            # The run stays leased for a while.
+            # The run stays leased until its lease expires.
             fault="a configuration run could not be continued",
             wake=self._wake,
             changes=Changes(self._sessions),
@@ -151,11 +152,12 @@ class ConfigurationRunWorker:
             await self._release(run_id)
 
     async def _start_step(self, run_id: int) -> _StartedStep | None:
-        """Start the next step, or resume the one in progress when a worker ended; None if nothing is left."""
+        """Start the next step, or resume the step that was in progress when a worker ended. None if no step is
+        left."""
         now = datetime.now(UTC)
         async with self._sessions() as session, session.begin():
             run = await self._holder.renew(session, run_id)
-            # Two columns only: a run may have thousands of steps, and each of them repeats this query.
+            # Read only two columns: a run may have thousands of steps, and each of them repeats this query.
             query = select(RunStep.id, RunStep.status).where(RunStep.run_id == run_id)
             steps = (await session.execute(query.order_by(RunStep.position))).all()
             index = find_next_step([StepStatus(status) for _, status in steps])
@@ -231,7 +233,7 @@ class ConfigurationRunWorker:
             return publications
 
     async def _publish(self, publications: Publications) -> None:
-        """Publish only the keys that one step has changed, because publishing all keys would cost far more."""
+        """Publish only the keys that one step has changed. Publishing all keys would cost far more."""
         changed = ChangedKeys(
             sites=[*publications.sites], revoked=[*publications.revoke], names=[*publications.names]
         )
@@ -259,7 +261,8 @@ class ConfigurationRunWorker:
 async def running_configuration_worker(
     worker: ConfigurationRunWorker, *, is_alone: bool
 ) -> AsyncIterator[ConfigurationRunWorker]:
-    """Run the worker; at exit, wait for the step in progress. `is_alone`: no other worker uses the database."""
+    """Run the worker. At the end of the context, wait for the step in progress. `is_alone`: True if no other worker
+    uses the database."""
     if is_alone:
         await worker.release_all_leases()
     task = asyncio.create_task(worker.run(), name="configuration runs")

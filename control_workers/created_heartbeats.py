@@ -1,7 +1,7 @@
 """Publishes the heartbeats that pings have created, and adds them to the audit log.
 
-Consumers create these heartbeats, with a row in `created_heartbeats`. Only the control plane writes to the key
-directory and to the audit log.
+Consumers create these heartbeats, and add a row to the table `created_heartbeats`. Only the control plane writes to
+the key directory and to the audit log.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ _AT_ONCE = 500
 async def publish_created_heartbeats(sessions: Sessions, directory: KeyDirectory, now: datetime) -> int:
     """Publish the names of up to 500 created heartbeats, and return their number.
 
-    Several control planes may do so at once: each heartbeat gets one audit entry. Raises `StorageUnavailable` and what
-    the database raises; the heartbeats are then published by the next call.
+    Several control planes may call this at the same time: each heartbeat gets only one audit entry. Raises
+    `StorageUnavailable` and database errors. The next call then publishes the heartbeats.
     """
     query = (
         select(Heartbeat.id, Heartbeat.name, Environment.public_id, Project.account_id)

@@ -16,7 +16,8 @@ _EVERY_SECONDS = 3600.0
 
 
 async def forget_old(sessions: Sessions, now: datetime) -> None:
-    """Delete keys older than `RETENTION`. Nothing else deletes the keys of callers who do not return."""
+    """Delete idempotency keys older than `RETENTION`. Nothing else deletes the keys of callers that do
+    not return."""
     async with sessions() as session, session.begin():
         await session.execute(
             delete(IdempotentResponse).where(IdempotentResponse.created_at < now - RETENTION)

@@ -1,4 +1,4 @@
-"""Deletes ended sessions, used and expired sign-in links, and expired limits of attempts."""
+"""Deletes ended sessions, used and expired sign-in links, and expired counts of sign-in attempts."""
 
 import asyncio
 import logging
@@ -15,12 +15,14 @@ from control_domain.tables.sign_in import SignInLink, SignInSession
 logger = logging.getLogger(__name__)
 
 RETENTION = timedelta(days=60)
-"""How long a session is kept after its end. During this time, its network counts as known when the person signs in."""
+"""How long a session is kept after it has ended. During this time, its network counts as known when the person signs
+in again."""
 _EVERY_SECONDS = 3600.0
 
 
 async def forget_old_sessions(sessions: Sessions, now: datetime) -> None:
-    """Delete rows that sign-in no longer needs. Used links are kept for a while for `check_second_person`."""
+    """Delete rows that sign-in no longer needs. Used links are kept for a while, because `check_second_person` reads
+    them."""
     async with sessions() as session, session.begin():
         is_old = or_(SignInSession.expires_at < now - RETENTION, SignInSession.revoked_at < now - RETENTION)
         await session.execute(delete(SignInSession).where(is_old))
@@ -31,7 +33,7 @@ async def forget_old_sessions(sessions: Sessions, now: datetime) -> None:
 async def forget_sessions_periodically(
     sessions: Sessions, stop: asyncio.Event, *, every: float = _EVERY_SECONDS
 ) -> None:
-    """Delete old sessions, links and limits every hour, until `stop` is set."""
+    """Delete old sessions, links and counts of attempts every hour, until `stop` is set."""
     await run_periodically(
         lambda: forget_old_sessions(sessions, datetime.now(UTC)),
         stop,

@@ -1,4 +1,4 @@
-"""Deletes workers of queues that have not reported for long."""
+"""Deletes workers of queues that have not reported for a long time."""
 
 import asyncio
 import logging
@@ -14,14 +14,15 @@ from pipeline_contracts.times import to_epoch_ms
 logger = logging.getLogger(__name__)
 
 RETENTION = timedelta(days=30)
-"""How long a worker is listed after its last report. A new process is a new worker, so the rows would only grow."""
+"""How long a worker is listed after its last report. Each new process is a new worker, so without a limit the rows
+would only grow."""
 _EVERY_SECONDS = 3600.0
 _KEY = (QueueWorker.queue_id, QueueWorker.worker_id)
 
 
 async def forget_old_workers(sessions: Sessions, now: datetime) -> None:
     """Delete the workers whose last report is older than `RETENTION`."""
-    # Skip locked workers, which are reporting at this moment: waiting for them could deadlock with consumers.
+    # Skip locked workers, which are reporting now. Waiting for them could cause a deadlock with consumers.
     old = select(*_KEY).where(QueueWorker.received_ms < to_epoch_ms(now - RETENTION))
     query = delete(QueueWorker).where(tuple_(*_KEY).in_(old.with_for_update(skip_locked=True)))
     async with sessions() as session, session.begin():

@@ -1,4 +1,4 @@
-"""Publishes the keys again whenever the key directory has lost them."""
+"""Publishes all keys again whenever the key directory has lost them."""
 
 import asyncio
 import logging
@@ -22,13 +22,14 @@ logger = logging.getLogger(__name__)
 
 
 class PublicationAge(Collector):
-    """The metric of the seconds since the last publication, at first since the start."""
+    """A metric: the seconds since all keys were last published. Before the first publication, the seconds since the
+    start."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Count from now on."""
+        """Start to count the seconds from now."""
         self._published_at = time.monotonic()
 
     def collect(self) -> Iterable[Metric]:
@@ -46,11 +47,11 @@ async def publish_keys_periodically(
     repeat_seconds: float = 60.0,
     age: PublicationAge | None = None,
 ) -> None:
-    """Publish all keys now, whenever the directory has lost them, and each `repeat_seconds`, until `stop` is set.
+    """Publish all keys now, then whenever the directory has lost them and every `repeat_seconds`, until `stop` is set.
 
-    Checks the directory every `every` seconds, and publishes keys that a deployer created since. The repetition covers
-    changes that another process could not publish while this process could reach the directory. Outages of either
-    engine are logged once. `age` is reset after each publication of all keys.
+    Every `every` seconds, this checks the directory and publishes keys that a deployer has created. The regular
+    publication covers changes that another process could not publish, although this process could reach the directory.
+    Outages of either engine are logged once. `age` is reset after each publication of all keys.
     """
     repeat = Throttle(repeat_seconds)
     known: Set[int] | None = None

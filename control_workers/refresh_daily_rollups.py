@@ -1,4 +1,4 @@
-"""Refreshes the daily rollups of visits in the background, so that no report has to wait for it."""
+"""Refreshes the daily rollups of visits in the background, so that no report has to wait until they are refreshed."""
 
 import asyncio
 import logging
@@ -23,27 +23,28 @@ from storage_backends.column_store.interface import ColumnStore, QueryRefused
 logger = logging.getLogger(__name__)
 
 _EVERY_SECONDS = 300.0
-# A report of 365 days and its previous period go back this far.
+# A report of 365 days and its previous period read this many days.
 _DAYS = 730
-# If this many sites in succession cannot be refreshed, the column store is unreachable.
+# If this many sites in a row cannot be refreshed, the column store is unreachable.
 _MOST_FAILURES = 3
 
 Complete = dict[int, int]
-"""A hash, by site, of the runs and goals whose figures were found complete."""
+"""By site, a hash of the runs and goals whose figures were complete at the last check."""
 
 
 async def refresh_finished_days(
     sessions: Sessions, store: ColumnStore, now: datetime, complete: Complete | None = None
 ) -> None:
-    """Refresh every site's stale rollups of past days, and the figures that reports read of them. `complete` lets the
-    next call skip complete sites. A site that cannot be refreshed is logged, and does not stop the others.
+    """Refresh the stale rollups of past days of every site, and the figures that reports read from them. `complete`:
+    remembers which sites are complete, so that the next call skips them. A site that cannot be refreshed is logged,
+    and does not stop the others.
 
     Raises `StorageUnavailable`, `QueryRefused` and database errors.
     """
     async with sessions() as session:
         sites = [(seen.site.id, seen.site.timezone) for seen in await find_sites(session)]
         goals = defaultdict[int, list[Goal]](list)
-        # Account scope: the worker refreshes the rollups of all accounts.
+        # Needs no account filter: the worker refreshes the rollups of all accounts.
         for goal in (await session.execute(select(Goal))).scalars():
             goals[goal.site_id].append(goal)
     complete = {} if complete is None else complete
@@ -88,7 +89,7 @@ async def refresh_rollups_periodically(
             await remove_superseded(store, now)
             cleaned_on = now.date()
 
-    # Reports refresh the rollups that they need. This worker only makes them faster.
+    # A report refreshes the rollups that it needs. This worker only makes reports faster.
     await run_periodically(
         refresh,
         stop,

@@ -1,7 +1,7 @@
 """Queues pushes that waited for another deployment, and removes previews that could not be removed at once.
 
-The worker polls the database instead of being notified: no code that finishes a deployment has to know about it, and a
-new control plane continues where a killed one stopped.
+The worker polls the database. So no code that finishes a deployment has to notify it, and a new control plane
+continues where a killed one stopped.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _CLEANUP_SECONDS = 600.0
 
 
 class WaitingPushWorker:
-    """Queues waiting pushes and closes previews. Any number of workers may run, one in each control plane."""
+    """Queues waiting pushes and removes closing previews. Any number of workers may run, one in each control plane."""
 
     def __init__(self, sessions: Sessions, directory: KeyDirectory) -> None:
         self._sessions = sessions
@@ -69,7 +69,7 @@ class WaitingPushWorker:
         )
 
     async def process_waiting(self) -> None:
-        """Queue every waiting push whose environment has no active deployment, and remove closing previews that can be
+        """Queue each waiting push whose environment has no active deployment. Remove each closing preview that can be
         removed."""
         now = datetime.now(UTC)
         async with self._sessions() as session:
@@ -86,7 +86,7 @@ class WaitingPushWorker:
             async with self._sessions() as session, session.begin():
                 deployment = await queue_waiting_push(session, number, now)
         except Problem as problem:
-            # Another worker queued it, or the environment was locked meanwhile.
+            # Another worker has queued the push, or somebody has locked the environment meanwhile.
             logger.info("a push keeps waiting: %s", problem.detail)
             return
         if deployment is not None:
@@ -113,7 +113,7 @@ class WaitingPushWorker:
 
 
 async def _is_anything_waiting(session: AsyncSession) -> bool:
-    """Return False in most iterations, at the cost of one short query."""
+    """Return True if a push or a preview waits. Usually nothing waits, and this costs only one short query."""
     query = select(literal(True)).where(
         exists(select(WaitingPush.id)) | exists(select(ClosingPreview.source))
     )
@@ -130,8 +130,8 @@ async def _find_closing(session: AsyncSession) -> list[int]:
 
 
 async def _claim_closing(session: AsyncSession, target: DeployTarget) -> bool:
-    """Return True if the preview must still be closed. Reopening its pull request takes the same locks in the same
-    order."""
+    """Return True if the preview must still be closed. When its pull request is reopened, the same locks are taken in
+    the same order."""
     await lock_deployer_lease(session, target.environment)
     await lock_environment_row(session, target.environment)
     claimed = await session.execute(
@@ -157,7 +157,7 @@ async def _find_preview(session: AsyncSession, environment_id: int) -> tuple[Dep
 
 @asynccontextmanager
 async def running_push_worker(worker: WaitingPushWorker) -> AsyncIterator[WaitingPushWorker]:
-    """Run the worker; at exit, wait for its current iteration."""
+    """Run the worker. At the end of the context, wait for its current iteration."""
     task = asyncio.create_task(worker.run(), name="waiting pushes")
     try:
         yield worker

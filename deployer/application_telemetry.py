@@ -31,23 +31,25 @@ PublishKey = Callable[[bytes], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class ApplicationTelemetry:
-    """Where the applications of a deployer send telemetry."""
+    """Opens the telemetry keys of environments, and knows the URL to which applications send telemetry."""
 
     sessions: Sessions
     keys: SealingKeys = field(repr=False)
     now: Callable[[], datetime]
     url: str | None
-    """The URL of the edge as applications reach it, without `/api`; None: it is not known, and nothing is injected."""
+    """The URL of the edge as applications reach it, without `/api`. None: the URL is not known, and no variables are
+    injected."""
     publish: PublishKey | None = None
-    """None: the control plane finds new keys in the database within a second."""
+    """Publishes a new key. None: the control plane itself finds new keys in the database within a second."""
     on_key: list[Callable[[ApplicationKey], None]] = field(default_factory=list)
-    """Called with each key that `open` has read or created."""
+    """Functions that are called with each key that `open` has read or created."""
 
     async def open(self, environment_id: str) -> TelemetryVariables | None:
-        """Return the telemetry of the environment with this public ID, with a new key if its key was revoked.
+        """Return the telemetry variables of the environment with this public ID. Create a new key if the former one
+        was revoked.
 
-        None if the URL is not known, the environment was removed, or its key cannot be opened, which is logged. Raises
-        database errors.
+        Return None if the URL of the edge is not known, if the environment was removed, or if its key cannot be
+        decrypted, which is logged. Raises database errors.
         """
         if self.url is None:
             return None
@@ -75,14 +77,14 @@ class ApplicationTelemetry:
 
     @shielded
     async def find_keys(self, environment_ids: Collection[str]) -> dict[str, ApplicationKey]:
-        """Return the live keys of these environments by public ID; creates none. Raises database errors."""
+        """Return the live keys of these environments by public ID. Creates no keys. Raises database errors."""
         async with self.sessions() as session:
             return await find_application_keys(session, self.keys, environment_ids, self.now())
 
     @shielded
     async def read_values(self, environment_id: str, deployment_id: int) -> list[str]:
         """Return the values of the variables that the processes of a deployment have. Raises database errors, and
-        `CannotOpen`, also if its release is not known."""
+        `CannotOpen`, also if the release of the deployment is not known."""
         query = (
             select(VariableSet)
             .select_from(Release)
@@ -108,8 +110,8 @@ class ApplicationTelemetry:
 
 
 def choose_telemetry_url(settings: Settings, local_edge: str | None) -> str | None:
-    """Return the URL at which applications reach the edge: the setting, else the edge of this process, else the public
-    URL. None: it is not known. Raises `BadSettings`."""
+    """Return the URL at which applications reach the edge: the setting, or else the edge in this process, or else the
+    public URL. None if the URL is not known. Raises `BadSettings`."""
     url = settings.deploy_telemetry_url or local_edge or settings.public_url
     if url is None:
         return None

@@ -57,11 +57,11 @@ async def running_local_deployer(
     local_edge: str | None = None,
     publish_key: PublishKey | None = None,
 ) -> AsyncIterator[Deployer]:
-    """Run a deployer of this machine; `server` is the bound socket of its proxy.
+    """Run a deployer for this machine within the context; `server` is the bound socket of its proxy.
 
-    `hidden`: folders that no application may see. `stops`: end the applications at the end; otherwise the next process
-    of this deployer takes them over. `local_edge`: the URL of the edge in this process. `publish_key`: see
-    `ApplicationTelemetry`. Raises `BadSettings`.
+    `hidden`: folders that no application may see. `stops`: end the applications when the context ends. Otherwise the
+    next process of this deployer takes the applications over. `local_edge`: the URL of the edge in this process.
+    `publish_key`: see `ApplicationTelemetry`. Raises `BadSettings`.
     """
     url = choose_telemetry_url(settings, local_edge)
     if url is None:
@@ -129,12 +129,13 @@ async def running_local_deployer(
         if traffic is not proxy:
             await proxy.close()
         listeners.close()
-        # Last: the applications are stopped even if the disk does not respond.
+        # Do this last, so that the applications are stopped even if the disk does not respond.
         await guard.close()
 
 
 async def _describe_missing_confinement() -> str | None:
-    """Log which confinements this machine lacks, and return them in one line; None if all are available."""
+    """Log which kinds of confinement this machine lacks, and return them in one line. None if the machine lacks
+    none."""
     missing = await probe_confinement()
     faults = []
     if missing.namespaces is not None:
@@ -171,8 +172,8 @@ async def _find_first_routes(
 async def _read_live(
     sessions: Sessions, guard: DatabaseGuard, identity: Identity, names: Hostnames
 ) -> Mapping[int, LastLive]:
-    """Return the live deployments with hosts. If the database is unreachable or refused, return the result of its last
-    read."""
+    """Return the live deployments that have host names. If the database is unreachable or refused, return what the
+    deployer remembers from its last read of the database."""
     try:
         await guard.check()
         states = await read_desired_states(sessions, identity.id, names)
@@ -187,7 +188,8 @@ async def _read_live(
 async def _read_unremembered(
     sessions: Sessions, identity: Identity, names: Hostnames
 ) -> Mapping[int, LastLive]:
-    """Return the live deployments of a database that is refused: routing requests to running instances is safe."""
+    """Return the live deployments of a refused database when the deployer remembers none. This is safe: it only routes
+    requests to instances that run already."""
     try:
         return list_live(await read_desired_states(sessions, identity.id, names))
     except SQLAlchemyError as error:
@@ -199,18 +201,18 @@ async def _set_first_routes(traffic: Traffic, routes: Mapping[int, Route]) -> No
     try:
         await traffic.set_routes(routes)
     except TrafficUnavailable as error:
-        # Caddy may start later, and gets its routes then.
+        # Caddy may start later. It then gets its routes.
         logger.warning("%s", error)
 
 
 def _is_loopback(peer: str) -> bool:
-    """Return True for Caddy, which runs on this machine: its forwarded addresses are trusted."""
+    """Return True for a connection from this machine: it comes from Caddy, whose X-Forwarded-* headers are trusted."""
     return peer in ("127.0.0.1", "::1")
 
 
 @asynccontextmanager
 async def _restoring_routes(traffic: Traffic) -> AsyncIterator[None]:
-    """Restore the routes of a restarted Caddy within the context."""
+    """Within the context, send the routes to Caddy again whenever Caddy has restarted."""
     if not isinstance(traffic, CaddyTraffic):
         yield
         return
@@ -222,7 +224,7 @@ async def _restoring_routes(traffic: Traffic) -> AsyncIterator[None]:
 
 
 async def _restore_routes(traffic: CaddyTraffic) -> None:
-    # Caddy reports no restarts.
+    # Caddy does not report that it has restarted.
     while True:
         await asyncio.sleep(_RESTORE_SECONDS)
         try:

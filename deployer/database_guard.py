@@ -1,7 +1,8 @@
 """Refuses to work on a database other than the one whose applications run here.
 
-An empty database, another database and an older backup do not have the running applications: a deployer would end all
-of them. It stores the state of its database in `database.json`, and does nothing while the database contradicts it.
+An empty database, another database and an older backup do not know the running applications: a deployer that followed
+such a database would end all applications. It stores the state of its database in `database.json`, and does nothing
+while the database contradicts it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,10 +35,10 @@ _BATCH_ROWS = 500
 
 
 class DatabaseGuard:
-    """Compares the database with the deployer's memory of it."""
+    """Compares the database with what the deployer remembers of it."""
 
     def __init__(self, sessions: Sessions, folder: Path, read_traces: Callable[[], Traces]) -> None:
-        """`read_traces`: see `Handover`; needed if the folder has no file."""
+        """`read_traces`: see `Handover`. It is called if the folder has no `database.json`."""
         self._sessions = sessions
         self._known_revision = newest_revision()
         self._memory = DatabaseMemory(folder, read_traces)
@@ -49,7 +50,8 @@ class DatabaseGuard:
 
     @property
     def last_moved(self) -> Mapping[int, LastLive]:
-        """The last live releases here of environments that another deployer has taken since."""
+        """The releases that were live on this deployer, by environment, for environments that another deployer has
+        taken over since."""
         return {} if self._memory.known is None else self._memory.known.moved
 
     async def close(self) -> None:
@@ -58,16 +60,17 @@ class DatabaseGuard:
 
     @shielded
     async def check(self, environment_id: int | None = None) -> None:
-        """Raise `DatabaseRefused` for another database; with an ID also where an environment has lost its live release.
-        Raises database errors."""
+        """Raise `DatabaseRefused` if this is not the deployer's database. With `environment_id`, also raise it if that
+        environment has lost its live release. Raises database errors."""
         async with self._sessions() as session:
             await self.check_in(session, environment_id)
 
     async def check_in(self, session: AsyncSession, environment_id: int | None = None) -> None:
-        """Like `check`, for the snapshot that this session reads."""
+        """Like `check`, but within the transaction of this session."""
         if self._memory.damage is not None:
             raise DatabaseRefused(_describe_damage(self._memory.damage))
-        # Copy the memory before the first query: the session may see a snapshot that is older than later entries.
+        # Copy the remembered state before the first query: the session may see a snapshot that is older than states
+        # remembered meanwhile.
         before = self._memory.known
         try:
             known = await self._compare(session, before)
@@ -84,7 +87,7 @@ class DatabaseGuard:
                     f"PHAROS_DATABASE_URL. {_LEFT_ALONE}"
                 ) from error
             raise
-        # A comparison that began earlier may end later, and must not overwrite newer entries.
+        # A comparison that began earlier may end later, and must not overwrite a newer state.
         if self._memory.known is before:
             self._memory.remember(known)
 
@@ -115,7 +118,8 @@ class DatabaseGuard:
         return known
 
     async def _check_newest(self, session: AsyncSession, known: Remembered, newest: int) -> Remembered:
-        """Return `known` with this newest deployment. Raises if the former newest deployment is missing."""
+        """Return `known` with the newest deployment replaced by this one. Raises `DatabaseRefused` if the database no
+        longer has the deployment that was newest before."""
         query = (
             select(Deployment.id, Deployment.created_at, Project.public_id)
             .outerjoin(Project, Project.id == Deployment.project_id)
@@ -137,7 +141,8 @@ class DatabaseGuard:
         return replace(known, newest=newest, newest_at=newest_at, newest_project=project)
 
     async def _check_traces(self, session: AsyncSession, traces: Traces) -> None:
-        """Compare with the evidence of earlier deployments if the file is missing."""
+        """If `database.json` is missing, compare the database with the environments and artefacts in the deployer's
+        folder. Raises `DatabaseRefused`."""
         environments, newest = traces.environments, traces.newest_deployment
         missing = set(environments)
         for first in range(0, len(environments), _BATCH_ROWS):
@@ -162,8 +167,8 @@ class DatabaseGuard:
             )
 
     async def remember_live(self, states: DesiredStates) -> None:
-        """Remember the live deployments. Raises `DatabaseRefused` if environments have lost their live release, which
-        happens only to removed environments."""
+        """Remember the live deployments. Raises `DatabaseRefused` if an environment that still exists has lost its live
+        release."""
         live = list_live(states)
         vanished = self.last_live.keys() - live.keys() - states.leased_elsewhere
         if vanished:
@@ -218,8 +223,8 @@ def list_live(states: DesiredStates) -> Mapping[int, LastLive]:
 
 
 async def _not_removed(session: AsyncSession, kind: str, public_ids: Sequence[str]) -> set[str]:
-    """Return the IDs without a removal in the audit log. Entries are never deleted, but an older backup and a restore
-    in progress do not have them."""
+    """Return those of the IDs whose removal is not in the audit log. The audit log never loses entries, but an older
+    backup or a restore in progress lacks the newest ones."""
     remaining = set(public_ids)
     for first in range(0, len(public_ids), _BATCH_ROWS):
         subjects = [f"{kind} {public_id}" for public_id in public_ids[first : first + _BATCH_ROWS]]

@@ -1,4 +1,4 @@
-"""The deployer's memory of its database across restarts: `database.json` in its folder."""
+"""What the deployer remembers of its database across restarts: the file `database.json` in its folder."""
 
 import asyncio
 import json
@@ -24,37 +24,39 @@ class DatabaseRefused(DeployFailed):
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """The state of a database at the last read."""
+    """The state of a database when the deployer last read it."""
 
     token: str
     newest: int = 0
-    """The newest deployment; 0: there was none."""
+    """The ID of the newest deployment. 0 if there was none."""
     newest_at: str = ""
-    """The creation time of that deployment: another database has other deployments with the same number."""
+    """The creation time of the newest deployment. It tells databases apart: in another database, a different
+    deployment has the same ID."""
     newest_project: str = ""
-    """The project of that deployment. Removing the project removes its deployments."""
+    """The project of the newest deployment. If the project is removed, its deployments are removed too."""
     live: Mapping[int, LastLive] = field(default_factory=dict)
     moved: Mapping[int, LastLive] = field(default_factory=dict)
-    """The live release here before another deployer took the environment. Possibly only this deployer has instances
-    yet."""
+    """The releases that were live on this deployer when another deployer took over their environments. The other
+    deployer may not have started its instances yet."""
 
 
 class DatabaseMemory:
-    """The file, and its content in memory. A background task writes changes: a slow disk must not delay a renewal of
-    leases, nor requests to applications."""
+    """Keeps the content of `database.json` in memory. A background task writes changes to the file, so that a slow
+    disk delays neither the renewal of leases nor requests to applications."""
 
     def __init__(self, folder: Path, read_traces: Callable[[], Traces]) -> None:
         self._path = folder / FILE
         self.damage: str | None = None
-        """Why the file cannot be used; follows the name of the file in a sentence."""
+        """Why the file cannot be used: a predicate whose subject is the name of the file. None if the file can be
+        used."""
         self._is_stored = True
         self._fault: str | None = None
         self._storing: asyncio.Task[None] | None = None
         self.is_accepting = False
-        """A person has written `ACCEPT`."""
+        """True if a person has written `ACCEPT` into the file."""
         self.known: Remembered | None = self._read()
         self.traces: Traces | None = None if self.known is not None else read_traces()
-        """Without a readable file: the evidence of earlier deployments."""
+        """Evidence of earlier deployments. Only read if the file is missing or unreadable."""
 
     def remember(self, known: Remembered) -> None:
         """Store the state in memory at once, and in the file soon. The next call repeats a failed write."""
@@ -82,7 +84,7 @@ class DatabaseMemory:
             self._is_stored, self._fault = self.known is known, None
 
     def _write(self, known: Remembered) -> None:
-        # The next start would refuse a half-written file.
+        # If the file was half-written, the next start would refuse it.
         write_atomically(self._path, json.dumps(asdict(known)))
 
     def _read(self) -> Remembered | None:

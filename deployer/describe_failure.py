@@ -1,4 +1,4 @@
-"""Explains in one sentence for readiness why a deployer does nothing, or leaves applications unchanged."""
+"""Describes, in one sentence for the readiness check, why a deployer does nothing or leaves applications unchanged."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,8 @@ from control_domain.database.errors import DatabaseUnavailable, driver_message
 
 
 def describe_database_error(error: SQLAlchemyError) -> str:
-    """Return the driver's message without the statements and values that most error texts contain."""
+    """Return the message of the database driver, without the SQL statements and values that most error texts
+    contain."""
     if isinstance(error, DatabaseUnavailable):
         return str(error)
     # SQLite raises these general errors for a damaged file.
@@ -20,7 +21,7 @@ def describe_database_error(error: SQLAlchemyError) -> str:
 
 
 def describe_untaken(count: int) -> str:
-    """Describe environments that are leased under this deployer's ID and a different name."""
+    """Describe environments whose lease names this deployer's ID and a different name."""
     return (
         f"{count} {'environment is' if count == 1 else 'environments are'} held by a deployer with this identity and "
         "another name: after a move or with a new container this ends by itself in 15 s; only if the folder was copied "
@@ -29,5 +30,5 @@ def describe_untaken(count: int) -> str:
 
 
 def describe_problems(problems: Sequence[str], environments: int) -> str:
-    """Describe environments that the deployer cannot keep in the desired state."""
+    """Describe environments that the deployer cannot bring to their desired state."""
     return f"left as they are: {len(problems)} of {environments} environments, such as: {problems[0]}"

@@ -15,22 +15,22 @@ from deployer.identity_claim import claim_identity
 from deployer.write_atomically import write_atomically
 
 USERS_PER_RANGE = 100_000
-"""A deployer begins with one range of users, and takes another range when all users are taken."""
+"""A deployer starts with one range of users. When all users of its ranges are taken, it takes another range."""
 MAX_RANGES = 1000
-# Subfolders that a driver makes once an application is deployed (drivers/local/layout.py).
+# Subfolders that a driver creates when an application is deployed (drivers/local/layout.py).
 _APPLICATION_DATA = ("artefacts", "homes")
 _FILES = ("identity.json", "identity.copy.json")
-"""The second file is a copy in case the first is lost."""
-# Above the IDs of system users, people and containers; below the limit of a C int.
+"""The files with the identity. The second one is a copy in case the first is lost."""
+# Ranges are above the IDs of system users, people and containers, and below the limit of a C int.
 _FIRST_UIDS = range(100_000_000, 2_000_000_000, USERS_PER_RANGE)
 
 
 class NoMoreUsers(Exception):
-    """A number is beyond the users of `MAX_RANGES`."""
+    """The requested number lies beyond the users of `MAX_RANGES` ranges."""
 
 
 class FolderInUse(Exception):
-    """The folder cannot be used: another deployer runs on it or on a copy of it, or its identity is lost."""
+    """The folder cannot be used: another deployer uses the folder or a copy of it, or the identity file is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +38,18 @@ class Identity:
     """The ID of a deployer, and the users of its processes."""
 
     id: str
-    """Part of the environment of each process, so that the deployer finds its processes after it was killed."""
+    """The deployer's ID. Each process has it in its environment, so that the deployer finds its processes after the
+    deployer was killed."""
     name: str
-    """Machine and folder, shown to people."""
+    """Machine and folder of the deployer, as people see them."""
     first_uid: int
-    """The first of `USERS_PER_RANGE`. The deployer may kill all processes of these users."""
+    """The first of `USERS_PER_RANGE` user IDs. The deployer may kill all processes of these users."""
     folder: Path
     further_uids: list[int] = field(default_factory=list, compare=False)
     """The first users of further ranges, in the order in which they were taken."""
 
     def find_user(self, number: int) -> int | None:
-        """Return the user of this number, from 0; None if its range was not taken yet."""
+        """Return the user ID for this number, counted from 0. None if the range of the number was not taken yet."""
         number_of_range, offset = divmod(number, USERS_PER_RANGE)
         firsts = [self.first_uid, *self.further_uids]
         return firsts[number_of_range] + offset if number_of_range < len(firsts) else None
@@ -58,22 +59,23 @@ class Identity:
         return any(first <= uid < first + USERS_PER_RANGE for first in (self.first_uid, *self.further_uids))
 
     def take_user(self, number: int) -> int:
-        """Return the user of this number, and take and store the ranges that are missing. Raises `NoMoreUsers`."""
+        """Return the user ID for this number. Take and store missing ranges first. Raises `NoMoreUsers`."""
         if number >= MAX_RANGES * USERS_PER_RANGE:
             raise NoMoreUsers(f"{number} is beyond the {MAX_RANGES * USERS_PER_RANGE:,} users of a deployer")
         while (user := self.find_user(number)) is None:
             further = [*self.further_uids, _choose_unused_users((self.first_uid, *self.further_uids))]
             _write(self.folder, {"id": self.id, "first_uid": self.first_uid, "more": further})
-            # Use the range only once it is stored: otherwise the next process could not find processes of these users.
+            # Use a range only once it is stored: otherwise the next deployer process could not find processes of these
+            # users.
             self.further_uids[:] = further
         return user
 
 
 @contextmanager
 def hold_identity(folder: Path) -> Iterator[Identity]:
-    """Hold the identity of this folder's deployer exclusively. Raises `FolderInUse`."""
+    """Hold the identity of the folder's deployer exclusively within the context. Raises `FolderInUse`."""
     folder.mkdir(parents=True, exist_ok=True)
-    # Application processes may have to enter the folder, but cannot list it.
+    # Application processes may have to pass through the folder, but cannot list it.
     folder.chmod(0o711)
     with open(folder / "lock", "w") as lock:
         try:
@@ -125,13 +127,13 @@ def _read_file(path: Path) -> dict[str, Any] | None:
 
 def _write(folder: Path, known: dict[str, Any]) -> None:
     for name in _FILES:
-        # With another ID the deployer would not find its processes.
+        # With another ID, the deployer would not find its running processes.
         write_atomically(folder / name, json.dumps(known) + "\n")
 
 
 def _choose_unused_users(own: Sequence[int]) -> int:
-    """Return the first of a range of users without processes: two deployers of one machine must not share users. `own`:
-    the ranges of this deployer."""
+    """Return the first user ID of a range whose users run no process, because two deployers on one machine must not
+    share users. `own`: the ranges of this deployer."""
     running = {_uid_of(name) for name in os.listdir("/proc") if name.isdecimal()}
     while True:
         first = secrets.choice(_FIRST_UIDS)

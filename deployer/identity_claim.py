@@ -1,8 +1,8 @@
 """Makes sure that only one process of a machine uses the ID of a deployer.
 
-A copy of a deployer's folder has the same ID, and its deployer would end the applications of the other one. The claim
-is an open file in memory with the ID in its name. Other processes see it in `/proc` exactly if they also see the
-applications; the kernel removes it with the process, and nothing is left on disk.
+A copy of a deployer's folder has the same ID, so two deployers would end each other's applications. The claim is an
+open file in memory with the ID in its name. Another process sees this file in `/proc` exactly if it also sees the
+applications. When the claiming process ends, the kernel removes the file, and nothing is left on disk.
 """
 
 import os
@@ -28,13 +28,14 @@ class Holder:
 def claim_identity(
     identity_id: str, folder: str, is_application: Callable[[int], bool]
 ) -> Iterator[Holder | None]:
-    """Claim the ID; yield the process that already has the ID. Claims of applications do not count: `is_application`
-    recognizes applications by their user. Where Pharos is not root, their marks identify them."""
+    """Claim the ID within the context. Yield the process that has claimed the ID already, or None. Claims by
+    applications do not count. `is_application` recognizes the user ID of an application. If Pharos is not root,
+    applications are recognized by their marks."""
     name = f"pharos-deployer-{identity_id}"
     claim = os.memfd_create(name)
     try:
         os.write(claim, folder.encode(errors="replace")[:_LONGEST])
-        # Search after the claim: of two simultaneous starts at least one finds the other.
+        # Search after the claim: of two processes that start at the same time, at least one finds the other.
         yield _find_other(identity_id, name, claim, is_application)
     finally:
         os.close(claim)
@@ -47,7 +48,7 @@ def _find_other(
     own, claimed = str(os.getpid()), f"/memfd:{name} (deleted)"
     for pid in filter(str.isdecimal, os.listdir("/proc")):
         try:
-            # Marked mounts first: an application may have thousands of descriptors.
+            # Check mounts with a mark first: an application may have thousands of file descriptors.
             if is_application(os.stat(f"/proc/{pid}").st_uid) or marks.read_sealed(int(pid)):
                 continue
             for number in os.listdir(at := f"/proc/{pid}/fd"):
@@ -56,14 +57,15 @@ def _find_other(
                 if not _is_started_by(identity_id, marks.read_claimed(int(pid))):
                     return Holder(int(pid), _read_folder(f"{at}/{number}"))
         except OSError:
-            # The process has ended, or this process could not end it anyway.
+            # The process has ended, or this deployer has no permission to end it anyway.
             continue
     return None
 
 
 def _is_started_by(identity_id: str, marks: Iterable[str]) -> bool:
-    """Return True if this deployer wrote one of the marks. A process with another deployer's mark must be found: it may
-    be a copy of this deployer that runs as an application of the other one, without namespaces."""
+    """Return True if the deployer with this ID wrote one of the marks. A process with the mark of another deployer
+    counts as a claimant: it may be a copy of this deployer that runs, without namespaces, as an application of the
+    other deployer."""
     return any(mark.startswith(f"{identity_id}/") for mark in marks)
 
 

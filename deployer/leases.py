@@ -28,7 +28,7 @@ RENEW_SECONDS = 5.0
 _MARGIN_SECONDS = 1.0
 
 Check = Callable[[AsyncSession], Awaitable[None]]
-"""Raises an error if the session's database must not be trusted."""
+"""Raises an error if the database of the session is not the deployer's own."""
 
 
 class LeaseLost(Exception):
@@ -41,24 +41,25 @@ def _end_of_term() -> float:
 
 @dataclass(slots=True)
 class Lease:
-    """An environment, and the fence under which it was taken."""
+    """The right to run one environment. `fence`: the number under which the lease was taken."""
 
     environment_id: int
     holder: str
     fence: int
-    """Higher each time that the lease is taken again; all writers under the lease share this object."""
+    """The fence rises each time that the lease is taken again. All writers under the lease share this object."""
     holder_name: str = ""
     ends_at: float = field(default_factory=_end_of_term, compare=False)
-    """By the monotonic clock: no other deployer can have taken the environment before."""
+    """The time, by the monotonic clock, before which no other deployer can have taken the environment."""
 
 
 @shielded
 async def take_lease(
     sessions: Sessions, identity: Identity, environment_id: int, address: str, *, above: int = 0
 ) -> Lease | None:
-    """Take the lease of an environment that is free, has expired, or belongs to a former process of this deployer.
+    """Take the lease of an environment. This works if nobody has the lease, if it has expired, or if a former process
+    of this deployer has it.
 
-    Return None if another deployer has the lease, or the environment was removed. The fence is higher than `above`.
+    Return None if another deployer has the lease, or if the environment was removed. The fence is higher than `above`.
     """
     ends_at = _end_of_term()
     held = {
@@ -98,24 +99,25 @@ async def _take_row(
     )
     fence: int | None = taken.scalar_one_or_none()
     if fence is not None and is_others:
-        # From here on the rows list the instances of the new holder.
+        # From now on the `instances` table lists the instances of the new holder.
         await session.execute(delete(Instance).where(Instance.environment_id == environment_id))
     return fence
 
 
 def _is_held_by(holder: str, holder_name: str) -> ColumnElement[bool]:
-    # Compare the name as well: two copies of one folder would take the lease from each other, and end their instances.
+    # Compare the name too: otherwise two copies of one folder would take the lease from each other, and end each
+    # other's instances.
     return (EnvironmentLease.holder == holder) & (EnvironmentLease.holder_name == holder_name)
 
 
 def _higher(fence: int) -> ColumnElement[int]:
-    """SQL for the higher of the row's fence and `fence`: a restored backup has older, lower fences."""
+    """Return SQL for the higher of the stored fence and `fence`: a restored backup has an older, lower fence."""
     return case((EnvironmentLease.fence > fence, EnvironmentLease.fence), else_=fence)
 
 
 @shielded
 async def renew_leases(sessions: Sessions, leases: Sequence[Lease]) -> set[int]:
-    """Extend the leases; return the environments whose row is missing or names another holder."""
+    """Extend the leases. Return the environments whose lease is missing in the database or has another holder."""
     if not leases:
         return set()
     mine = {lease.environment_id: lease.fence for lease in leases}
@@ -130,7 +132,7 @@ async def renew_leases(sessions: Sessions, leases: Sequence[Lease]) -> set[int]:
             .execution_options(synchronize_session=False)
         )
         fences = {row.environment_id: row.fence for row in renewed}
-        # No other deployer took the lease: the database was restored from a backup of another time.
+        # No other deployer has taken these leases, but their fences differ: the database was restored from a backup.
         for number in [number for number, fence in fences.items() if fence != mine[number]]:
             again = await session.execute(
                 update(EnvironmentLease)
@@ -148,14 +150,14 @@ async def renew_leases(sessions: Sessions, leases: Sequence[Lease]) -> set[int]:
 
 @shielded
 async def shorten_leases(sessions: Sessions) -> None:
-    """Shorten leases of all deployers that would last longer than a lease taken now, as after the database's clock was
-    set back.
+    """Shorten each lease that would last longer than a lease that is taken now. Such leases exist after the database's
+    clock was set back.
 
-    Such a lease cannot be taken at once: a running deployer has one as well until its next renewal.
+    This does not end them at once, because the lease of a running deployer also lasts too long until its next renewal.
     """
     is_too_long = EnvironmentLease.leased_until > database_now(LEASE_SECONDS + _MARGIN_SECONDS)
     async with sessions() as session, session.begin():
-        # Nearly always there is none, and a query costs no write.
+        # Such leases are rare, and a query without a write is cheap.
         if not await session.scalar(select(exists().where(is_too_long))):
             return
         await session.execute(
@@ -168,9 +170,10 @@ async def shorten_leases(sessions: Sessions) -> None:
 
 @shielded
 async def extend_held_leases(sessions: Sessions, identity: Identity, leases: Sequence[Lease]) -> None:
-    """Extend the leases that this deployer holds, and take no new ones, while it refuses the database.
+    """While the deployer refuses the database: extend the leases that it holds, and take no new ones.
 
-    `leases`: the leases in memory; after a restart, the database has more leases of this deployer.
+    `leases`: the leases that the deployer has in memory. After a restart, the database has more leases of this
+    deployer.
     """
     ends_at = _end_of_term()
     async with sessions() as session, session.begin():
@@ -189,8 +192,8 @@ async def extend_held_leases(sessions: Sessions, identity: Identity, leases: Seq
 
 @shielded
 async def retake_lease(sessions: Sessions, identity: Identity, lease: Lease, address: str) -> bool:
-    """Take a lease again whose row is missing or whose new holder has let it expire. Return False if the lease is lost:
-    another deployer has the environment, or the environment was removed."""
+    """Take a lease again whose row is missing, or whose new holder has let it expire. Return False if the lease is
+    lost: another deployer has the environment, or the environment was removed."""
     taken = await take_lease(sessions, identity, lease.environment_id, address, above=lease.fence)
     if taken is None:
         return False
@@ -200,9 +203,11 @@ async def retake_lease(sessions: Sessions, identity: Identity, lease: Lease, add
 
 @shielded
 async def is_lost(sessions: Sessions, lease: Lease, check: Check | None = None) -> bool:
-    """Return True if another deployer has the environment, or it was removed, and False if only the fence differs.
+    """Return True if another deployer has the environment, or if the environment was removed. Return False if only the
+    fence differs.
 
-    Calls `check` in the same transaction, as a restore may begin at any time, and raises its errors.
+    Calls `check` in the same transaction, because a restore of the database may begin at any time. Raises the errors of
+    `check`.
     """
     query = (
         select(
@@ -225,7 +230,8 @@ async def is_lost(sessions: Sessions, lease: Lease, check: Check | None = None) 
 
 
 def is_run_elsewhere(holder: str) -> ColumnElement[bool]:
-    """SQL for leases of other deployers that run instances of the environment, or have no instances to run."""
+    """Return SQL that is true for the lease of another deployer that runs instances of the environment, or that has no
+    instances to run."""
     runs = exists().where(
         Instance.environment_id == EnvironmentLease.environment_id, Instance.state == "running"
     )
@@ -238,7 +244,8 @@ def is_run_elsewhere(holder: str) -> ColumnElement[bool]:
 
 @shielded
 async def end_leases(sessions: Sessions, leases: Sequence[Lease]) -> None:
-    """Let other deployers take the environments at once: this deployer and its instances stop."""
+    """End the leases, so that other deployers can take the environments at once: this deployer and its instances
+    stop."""
     if not leases:
         return
     async with sessions() as session, session.begin():
@@ -254,14 +261,14 @@ async def end_leases(sessions: Sessions, leases: Sequence[Lease]) -> None:
 
 
 async def lock_lease(session: AsyncSession, lease: Lease, **columns: str | None) -> None:
-    """Lock the lease until the end of the transaction, so that no other deployer can take the environment. Call this
-    first in the transaction. `columns`: further columns to set, such as `doing`. Raises `LeaseLost`."""
+    """Lock the lease's row until the end of the transaction, so that no other deployer can take the environment. Call
+    this first in the transaction. `columns`: further columns of the row to set, such as `doing`. Raises `LeaseLost`."""
     mine = (
         EnvironmentLease.environment_id == lease.environment_id,
         EnvironmentLease.holder == lease.holder,
         EnvironmentLease.fence == lease.fence,
     )
-    # An update, because reads lock nothing in SQLite.
+    # Use an UPDATE, because in SQLite a read locks nothing.
     held = await session.execute(
         update(EnvironmentLease)
         .where(*mine)

@@ -19,9 +19,9 @@ class DeployerMetrics(Collector):
 
     def __init__(self) -> None:
         self.finished: Counter[str] = Counter()
-        """Ended deployments by status."""
+        """Number of deployments that have ended, by status."""
         self.instances: dict[int, Counter[str]] = {}
-        """Instances by state of each environment."""
+        """Number of instances by environment and state."""
         self.failures = 0
 
     def collect(self) -> Iterable[Metric]:

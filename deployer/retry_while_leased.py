@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 
 async def retry_while_leased(lease: Lease, attempt: Callable[[], Awaitable[T]]) -> T:
-    """Run the attempt and return its result; repeat it while the database is unreachable and the lease lasts.
+    """Call `attempt` and return its result. Repeat the call while the database is unreachable and the lease lasts.
 
-    `attempt` must be repeatable: a commit whose connection was lost may have counted. Raises the database error when
-    the lease is over, as another deployer may have the environment then.
+    `attempt` must be repeatable: a commit whose connection was lost may have succeeded. Raises the database error
+    when the lease is over, as another deployer may have the environment then.
     """
     pause = _FIRST_PAUSE
     while True:

@@ -1,4 +1,4 @@
-"""Runs a deployer: polls the desired states, and has a worker for each environment that it leases."""
+"""Runs a deployer: polls the desired states, and runs a worker for each environment that the deployer has leased."""
 
 import asyncio
 import logging
@@ -45,7 +45,7 @@ _CRASH_CHECK_SECONDS = 15.0
 
 
 class Deployer:
-    """All environments of one deployer."""
+    """Runs all environments of one deployer."""
 
     def __init__(
         self,
@@ -56,7 +56,8 @@ class Deployer:
         *,
         releases_leases: bool,
     ) -> None:
-        """`releases_leases`: let other deployers take the environments as soon as this one stops."""
+        """`releases_leases`: end the leases when this deployer stops, so that other deployers can take the
+        environments at once."""
         self._guard = guard
         self._context = context
         self._identity = identity
@@ -66,11 +67,11 @@ class Deployer:
         self._workers: dict[int, EnvironmentWorker] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._lost: set[int] = set()
-        """Environments whose lease is lost, and whose processes are being ended."""
+        """Environments whose lease this deployer has lost, and whose processes it is ending."""
         self._unwritten: dict[int, Sequence[InstanceStatus]] = {}
-        """Changed instances, by environment."""
+        """The instances that have changed since the last write, by environment."""
         self._crashing: dict[int, Sequence[InstanceStatus]] = {}
-        """The last written instances of environments in which a process crashed lately."""
+        """The last written instances of each environment in which a process crashed lately."""
         self._crashes_checked_at = float("-inf")
         self._waking: set[int] = set()
         self._poll_now = asyncio.Event()
@@ -79,9 +80,10 @@ class Deployer:
         self._untaken: set[int] = set()
         self._failing: str | None = "has not read the database yet"
         self.missing_confinement: str | None = None
-        """The confinements that this machine lacks; None: it lacks none."""
+        """The kinds of confinement that this machine lacks, as text. None if it lacks none."""
         self.describe_stopped_output: Callable[[], str | None] = lambda: None
-        """Returns which output of applications is not stored as logs, and why; None: all of it is stored."""
+        """A function that returns which output of applications is not stored as logs, and why. None if all of it is
+        stored."""
 
     @property
     def failing(self) -> str | None:
@@ -94,24 +96,24 @@ class Deployer:
         return describe_problems(problems, len(self._workers)) if problems else None
 
     def report(self, environment_id: int, instances: Sequence[InstanceStatus]) -> None:
-        """Take the instances of an environment from the driver."""
+        """Receive the instances of an environment from the driver."""
         self._unwritten[environment_id] = instances
         self._context.metrics.instances[environment_id] = Counter(instance.state for instance in instances)
         self._poll_now.set()
 
     def wake(self, environment_id: int) -> None:
-        """Wake a hibernated environment: the proxy has a request for it."""
+        """Wake a hibernated environment, because the proxy has a request for it."""
         self._waking.add(environment_id)
         self._poll_now.set()
 
     async def run(self) -> None:
-        """Poll until cancelled."""
+        """Poll the desired states until cancelled."""
         while True:
             is_woken = self._poll_now.is_set()
             self._poll_now.clear()
             try:
                 if self._is_renewal_due():
-                    # One poll handles both.
+                    # One poll handles all changes that were made before it.
                     self._changes.repeat()
                 if self._changes.is_due() or is_woken or self._has_work():
                     await self._poll()
@@ -125,14 +127,14 @@ class Deployer:
                     logger.warning("the desired states cannot be read from the database: %s", error)
                 self._failing = failing
             except Exception:
-                # One bad row must not end all environments.
+                # A fault in one row must not end the workers of all environments.
                 self._failing = "failed, see its log"
                 self._context.metrics.failures += 1
                 logger.exception("the desired states could not be processed")
             try:
                 async with asyncio.timeout(_POLL_SECONDS):
                     await self._poll_now.wait()
-                # Batch frequent changes.
+                # Wait, so that frequent changes are written together.
                 await asyncio.sleep(0.05)
             except TimeoutError:
                 continue
@@ -153,7 +155,7 @@ class Deployer:
             logger.warning("the leases could not be released and expire in %.0f s: %s", LEASE_SECONDS, error)
 
     def _has_work(self) -> bool:
-        """True if a poll has something to do without any change in the database."""
+        """Return True if a poll has something to do although nothing has changed in the database."""
         return self._failing is not None or bool(self._untaken) or self._sweeper.is_requested
 
     def _is_renewal_due(self) -> bool:
@@ -171,14 +173,14 @@ class Deployer:
                 self._renewed_at = loop_time
             raise
         if is_due:
-            # Renew first: no other failure may cost the leases. The next poll repeats a failed renewal.
+            # Renew the leases first, so that no other failure can cost them. The next poll repeats a failed renewal.
             await self._renew_leases()
             self._renewed_at = loop_time
         await self._wake_environments()
         states = await read_desired_states(sessions, self._identity.id, self._names)
         await self._guard.remember_live(states)
         self._untaken.clear()
-        # Before the ended workers are forgotten: their last instances must be written.
+        # Write the instances before ended workers are forgotten, because their last instances must be written too.
         await self._write_instances()
         await self._forget_ended_workers()
         for number, desired in states.by_environment.items():
@@ -192,8 +194,8 @@ class Deployer:
         address = desired.tenancy.address
         lease = await take_lease(self._context.sessions, self._identity, number, address)
         if lease is None:
-            # Environments of other deployers are not in `states`: a process with this ID has the lease, or the
-            # environment was removed just now.
+            # `states` leaves out environments of other deployers. So a process with this deployer's ID has the lease,
+            # or the environment was removed a moment ago.
             self._untaken.add(number)
             return
         worker = EnvironmentWorker(self._context, lease, desired.tenancy, partial(self._read_one, number))
@@ -225,14 +227,14 @@ class Deployer:
         self._poll_now.set()
 
     async def _end_instances(self, worker: EnvironmentWorker) -> None:
-        """End the instances of an environment that another deployer has, or that was removed. Check first whether this
-        is the right database."""
+        """End the instances of an environment that another deployer has, or that was removed. First check that this is
+        the deployer's own database."""
         self._lost.add(worker.lease.environment_id)
         check = partial(self._guard.check_in, environment_id=worker.lease.environment_id)
         while True:
             try:
                 if not await is_lost(self._context.sessions, worker.lease, check):
-                    # A restored backup has a different fence: the next poll takes the environment again.
+                    # A restored backup has another fence. The next poll takes the lease of the environment again.
                     return
                 break
             except DatabaseRefused as error:
@@ -251,7 +253,7 @@ class Deployer:
                 self._lost.discard(number)
                 self._unwritten.pop(number, None)
                 self._crashing.pop(number, None)
-                # If a sweep ran before the end of a removed environment, its route remains.
+                # If a sweep ran before the processes of a removed environment had ended, its route still exists.
                 self._sweeper.is_requested = True
 
     async def _renew_leases(self) -> None:
@@ -273,12 +275,13 @@ class Deployer:
         await shorten_leases(sessions)
 
     async def _extend_held_leases(self) -> None:
-        """Extend the leases while the database is refused: another deployer would have neither artefacts nor homes."""
+        """Extend the leases while the deployer refuses the database: another deployer would have neither the artefacts
+        nor the homes of the environments."""
         try:
             leases = [worker.lease for worker in self._workers.values()]
             await extend_held_leases(self._context.sessions, self._identity, leases)
         except SQLAlchemyError as error:
-            # The schema of another version may lack the columns.
+            # The schema of another version may not have these columns.
             logger.warning("the leases are not renewed: %s", error)
 
     async def _write_instances(self) -> None:
@@ -297,7 +300,7 @@ class Deployer:
                 else:
                     self._crashing.pop(number, None)
             except (LeaseLost, IntegrityError) as error:
-                # The environment was removed, or has another deployer by now.
+                # The environment was removed, or another deployer has it by now.
                 logger.info("instances of environment %d are not written: %s", number, error)
             except SQLAlchemyError:
                 self._unwritten = {**changed, **self._unwritten}

@@ -12,8 +12,8 @@ T = TypeVar("T")
 
 
 async def shield(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Await the coroutine to its end. A cancellation meanwhile is raised after the end, instead of the coroutine's own
-    exception."""
+    """Await the coroutine to its end, even if the caller is cancelled. Then raise the cancellation instead of the
+    coroutine's own exception."""
     task = asyncio.ensure_future(coroutine)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -22,7 +22,7 @@ async def shield(coroutine: Coroutine[Any, Any, T]) -> T:
         except asyncio.CancelledError as cancellation:
             cancelled = cancellation
     if cancelled is not None:
-        # A caller that retries after the coroutine's exception would never end.
+        # If the coroutine's exception were raised, a caller that retries after it would never end.
         raise cancelled from None if task.cancelled() else task.exception()
     return task.result()
 
@@ -30,7 +30,7 @@ async def shield(coroutine: Coroutine[Any, Any, T]) -> T:
 def shielded(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
     """Shield each call of the function.
 
-    For transactions: a cancelled commit may have counted or not, and its connection is lost.
+    For transactions: a cancelled commit may have succeeded or not, and its connection is lost.
     """
 
     @wraps(function)

@@ -1,4 +1,5 @@
-"""Decides when the driver sweeps, and runs the sweeps concurrently with the polling of the deployer."""
+"""Decides when the driver removes what is no longer needed (a sweep), and runs sweeps while the deployer keeps
+polling."""
 
 import asyncio
 import logging
@@ -18,16 +19,17 @@ _SWEEP_AGAIN_SECONDS = 2.0
 
 
 class Sweeper:
-    """Sweeps once a minute, on request, and soon again after a sweep that left something in use."""
+    """Starts a sweep once a minute, and on request. If a sweep left something because it was in use, the next sweep
+    follows soon."""
 
     def __init__(self, context: DeployContext, holder: str, guard: DatabaseGuard) -> None:
         self._context = context
         self._holder = holder
         self._guard = guard
         self.is_requested = False
-        """Whether the next poll starts a sweep."""
+        """True if the next poll starts a sweep."""
         self.task: asyncio.Task[None] | None = None
-        """The newest sweep."""
+        """The task of the newest sweep."""
         self._swept_at = float("-inf")
 
     @property

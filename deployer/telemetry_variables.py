@@ -1,4 +1,4 @@
-"""The variables with which a deployed application sends telemetry without any configuration."""
+"""Makes the environment variables with which a deployed application sends telemetry without any configuration."""
 
 import re
 from collections.abc import Mapping
@@ -10,22 +10,22 @@ from control_domain.workflows.read_workflow import WEB
 
 _ENDPOINT = re.compile(r"OTEL_EXPORTER_OTLP(_[A-Z]+)?_ENDPOINT")
 RELEASE = "release"
-"""The process name of release steps."""
+"""The name under which release steps appear as a process."""
 
 
 @dataclass(frozen=True, slots=True)
 class TelemetryVariables:
-    """Where the application of one environment sends telemetry, and with which key."""
+    """The URL to which the application of one environment sends telemetry, and its ingest key."""
 
     key: ApplicationKey
     url: str
     """The URL of the edge as applications reach it, without `/api`."""
 
     def for_process(self, process: str, revision: str, own: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables of a process, with `own`, which the user has set: these win.
+        """Return the variables of a process. `own`: the variables that the user has set; they take precedence.
 
-        A user who sets an OTLP endpoint or `PHAROS_URL` sends telemetry elsewhere: then the key for it is left out, so
-        that it does not reach another server.
+        A user who sets an OTLP endpoint or `PHAROS_URL` sends telemetry elsewhere: the ingest key is then left out, so
+        that no other server receives it.
         """
         key = self.key
         attributes = {
@@ -42,7 +42,8 @@ class TelemetryVariables:
         }
         if not any(_ENDPOINT.fullmatch(name) for name in own):
             variables["OTEL_EXPORTER_OTLP_ENDPOINT"] = f"{self.url}/api/v1/otlp"
-            # All SDKs have this protocol, and edges take it from the keys of applications. Few have http/json.
+            # All SDKs support this protocol, and the edge accepts it with the key of an application. Few SDKs support
+            # http/json.
             variables["OTEL_EXPORTER_OTLP_PROTOCOL"] = "http/protobuf"
             variables["OTEL_EXPORTER_OTLP_HEADERS"] = f"Authorization=Bearer%20{key.secret}"
         if "PHAROS_URL" not in own:
@@ -52,5 +53,5 @@ class TelemetryVariables:
 
 
 def name_service(project: str, process: str) -> str:
-    """Return the name of the service that a process is: that of the project for `web`."""
+    """Return the service name of a process. The process `web` has the name of the project."""
     return project if process == WEB else f"{project}-{process}"

@@ -1,1 +1,1 @@
-"""Load tests on real processes: `make bench` measures each part."""
+"""Load tests that run real processes. `make bench` measures each part of Pharos."""

@@ -1,4 +1,4 @@
-"""Checks that every batch with a 202 is stored exactly once and completely."""
+"""Checks that every batch that was acknowledged with a 202 is stored exactly once and completely."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ _STORED = """
 
 @dataclass(slots=True)
 class Verdict:
-    """Batches and events with a 202, and those that are not stored exactly once."""
+    """The numbers of acknowledged batches and events, and the batches that are not stored exactly once."""
 
     batches: int
     events: int
@@ -32,7 +32,7 @@ class Verdict:
         return not (self.missing or self.incomplete or self.doubled)
 
     def document(self) -> dict[str, object]:
-        """Return the JSON form."""
+        """Return the verdict in its JSON form."""
         return {
             "acknowledged_batches": self.batches,
             "acknowledged_events": self.events,
@@ -43,7 +43,7 @@ class Verdict:
         }
 
     def text(self) -> str:
-        """Return the result as a sentence."""
+        """Return the verdict as text for people."""
         if self.holds:
             return f"Every 202 is stored once: {self.batches:,} batches, {self.events:,} events."
         return (
@@ -53,7 +53,8 @@ class Verdict:
 
 
 def judge(acknowledged: Mapping[str, int], stored: Mapping[str, tuple[int, int]]) -> Verdict:
-    """Compare. `acknowledged`: events by batch; `stored`: (rows, distinct positions) by batch."""
+    """Compare acknowledged with stored batches. `acknowledged`: number of events by batch. `stored`: (rows, different
+    positions) by batch."""
     verdict = Verdict(len(acknowledged), sum(acknowledged.values()))
     for batch, events in acknowledged.items():
         rows, positions = stored.get(batch, (0, 0))
@@ -63,7 +64,7 @@ def judge(acknowledged: Mapping[str, int], stored: Mapping[str, tuple[int, int]]
             verdict.incomplete.append(batch)
         elif rows != events:
             verdict.doubled.append(batch)
-    # A batch that was sent but never acknowledged may be stored, but only once.
+    # A batch that was sent but never acknowledged may be stored, but not more than once.
     verdict.doubled += [
         batch
         for batch, (rows, positions) in stored.items()
@@ -75,8 +76,8 @@ def judge(acknowledged: Mapping[str, int], stored: Mapping[str, tuple[int, int]]
 async def check_in_clickhouse(
     url: str, run: str, acknowledged: Mapping[str, int]
 ) -> tuple[Verdict, dict[str, tuple[int, int]]]:
-    """Count every batch of the run in the column store, until nothing is missing or the time is up. Return the verdict,
-    and (rows, distinct positions) by batch."""
+    """Count the rows of every batch of the run in the column store, until nothing is missing or the time is up. Return
+    the verdict, and (rows, different positions) by batch."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     async with aiohttp.ClientSession() as session:
         while True:
@@ -93,7 +94,7 @@ async def check_in_clickhouse(
 async def check_by_receipts(
     base_url: str, key: str, acknowledged: Mapping[str, int], receipts: Mapping[str, str]
 ) -> Verdict:
-    """Read the receipt of every batch, if the column store is not reachable. `receipts`: receipt ID by batch."""
+    """Read the receipt of every batch. Used if the column store cannot be reached. `receipts`: receipt ID by batch."""
     stored: dict[str, tuple[int, int]] = {}
     deadline = time.monotonic() + _PATIENCE_SECONDS
     waiting = list(acknowledged)

@@ -1,4 +1,4 @@
-"""Locust users: CI systems that deploy, and people who look at deployments."""
+"""Locust users that act as CI systems which deploy, and as people who look at deployments."""
 
 import json
 import os
@@ -20,12 +20,12 @@ _POLL_SECONDS = 0.5
 
 
 class _Caller(FastHttpUser):
-    """Calls the deploy API; locust counts unexpected responses."""
+    """Calls the deploy API. Locust counts unexpected responses as failures."""
 
     abstract = True
 
     def read(self, path: str, name: str) -> Any:
-        """Return the document at this path, or None if the status is not 200."""
+        """Return the document at this path. None if the status is not 200."""
         with self.client.get(path, headers=_HEADERS, name=name, catch_response=True) as answer:
             if answer.status_code == 200:
                 return answer.json()
@@ -33,13 +33,14 @@ class _Caller(FastHttpUser):
             return None
 
     def read_log(self, deployment: int) -> None:
-        """Read the tail of a deployment's log. Each log has at least one line: the deployment was queued."""
+        """Read the end of a deployment's log. Each log has at least one line, which says that the deployment was
+        queued."""
         document = self.read(f"/v1/deployments/{deployment}/log", "log of a deployment")
         if document is not None and not document["data"]["lines"]:
             self.count_wrong_response("log of a deployment", f"the log of deployment {deployment} is empty")
 
     def count_wrong_response(self, name: str, fault: str) -> None:
-        """Count a successful response with wrong contents."""
+        """Count a successful response with wrong contents as a failure."""
         self.environment.events.request.fire(
             request_type="CHECK",
             name=name,
@@ -50,9 +51,9 @@ class _Caller(FastHttpUser):
 
 
 class Pipeline(_Caller):
-    """A CI system: deploys a ref, waits for the result, reads the log. While another deployment is in progress the
-    response is 409 with its ID, and the user waits for that one. Some requests are repeated with their idempotency
-    key."""
+    """A CI system: it deploys a ref, waits for the result, and reads the log. If another deployment is in progress,
+    the response is 409 with the ID of that deployment, and the user waits for that deployment instead. Some requests
+    are repeated with the same idempotency key."""
 
     weight = 2
     wait_time = between(0.5, 2.0)
@@ -72,8 +73,8 @@ class Pipeline(_Caller):
         self.read_log(number)
 
     def _request_deploy(self, key: str, body: bytes, name: str) -> tuple[int | None, bool]:
-        """Return the deployment and True, or the active deployment of another caller and False. None if the active one
-        has just ended, or after an error."""
+        """Return the ID of the new deployment and True. If another caller's deployment is active, return its ID and
+        False. The ID is None after an error, or if the active deployment has just ended."""
         headers = {**_HEADERS, "Content-Type": "application/json", "Idempotency-Key": key}
         path = f"/v1/environments/{_ENVIRONMENT}/deploy"
         with self.client.post(path, data=body, headers=headers, name=name, catch_response=True) as answer:
@@ -95,7 +96,8 @@ class Pipeline(_Caller):
 
 
 class Developer(_Caller):
-    """A person who pages through projects and deployments, opens one, and sometimes scales or sets variables."""
+    """A person who pages through projects and deployments, opens a deployment, and sometimes scales or sets
+    variables."""
 
     weight = 2
     wait_time = between(0.5, 2.0)
@@ -119,7 +121,7 @@ class Developer(_Caller):
             if document["next_cursor"] is None:
                 break
             path = f"{path.partition('&')[0]}&cursor={document['next_cursor']}"
-        # Concurrent deployments must not repeat or move entries of later pages.
+        # Deployments that begin meanwhile must not repeat or move the entries of later pages.
         if shown != sorted(set(shown), reverse=True):
             self.count_wrong_response("page of deployments", f"not newest first, each once: {shown}")
         if shown:

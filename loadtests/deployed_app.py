@@ -1,4 +1,4 @@
-"""The application that is deployed under load: a small web application in a repository in the data folder."""
+"""The application that is deployed under load: a small web application, in a repository in the data folder."""
 
 import argparse
 import subprocess
@@ -38,7 +38,7 @@ def connect_application(data: Path, credentials: Mapping[str, Any]) -> None:
     """Connect the project to the application's repository, which is created if it is missing.
 
     Raises `CommandFailed` if the installation is not reachable from here, and if the project is connected to another
-    repository: real projects get no load.
+    repository, because real projects must get no load.
     """
     repository = str(_repository((data / "load-app").absolute()))
     _connect(data, credentials["project_id"], repository)
@@ -63,7 +63,7 @@ def _repository(folder: Path) -> Path:
 def _connect(data: Path, project: str, repository: str) -> None:
     api = open_api(argparse.Namespace(profile=None, data=data))
     for connected in api.get_all("repositories", query={"project": project}):
-        # Replace the sample application.
+        # The sample application is replaced.
         if connected["sample"]:
             continue
         if connected["url"] == repository:

@@ -1,7 +1,7 @@
-"""`python -m loadtests.fuzz_accelerator`: compare the accelerator with Python's decoders on random bodies.
+"""`python -m loadtests.fuzz_accelerator`: compares the accelerator with Python's decoders on random bodies.
 
-Most of them are mutations of valid ones. Where the accelerator accepts a body, Python must accept it too,
-count the same records, and store the same bytes.
+Most of these bodies are mutations of valid ones. If the accelerator accepts a body, Python must accept the
+body too, count the same records, and store the same bytes.
 """
 
 import argparse
@@ -32,25 +32,25 @@ from tests.support.accelerator_samples.valid import make_body
 from tests.support.engines import EngineMissing
 
 _MUTATIONS = 20
-"""Mutated bodies for each valid one."""
+"""Number of mutated bodies for each valid body."""
 _NARROW = 0.3
-"""Share of bodies that are validated with narrow limits."""
+"""The share of bodies that are validated with narrow limits, from 0 to 1."""
 _PROGRESS_SECONDS = 1.0
 
 
 @dataclass(slots=True)
 class Counts:
-    """Number of bodies of one kind, and number of those that the accelerator accepts."""
+    """How many bodies of one kind were compared, and how many of them the accelerator accepts."""
 
     realistic: int = 0
     realistic_accepted: int = 0
-    """Bodies of the benchmark, and valid random ones."""
+    """The bodies of the benchmark, and valid random bodies."""
     mutated: int = 0
     mutated_accepted: int = 0
 
 
 class Run:
-    """One run over some kinds of bodies."""
+    """One run that compares some kinds of bodies."""
 
     def __init__(self, accelerator: Accelerator, seed: int, kinds: Sequence[str] = KINDS) -> None:
         self._chance = random.Random(seed)
@@ -63,7 +63,7 @@ class Run:
         return sum(counts.realistic + counts.mutated for counts in self.counts.values())
 
     def compare_benchmark(self) -> None:
-        """Compare the bodies of the benchmark. Raises `Disagreement`."""
+        """Compare the accelerator with Python on the bodies of the benchmark. Raises `Disagreement`."""
         for kind in self.counts:
             signal, _, coding = kind.partition(" ")
             bodies = otlp_bodies(signal, coding, 32) if coding else make_bodies(64, 100)
@@ -71,7 +71,8 @@ class Run:
                 self._compare_realistic(kind, body)
 
     def compare_random(self) -> None:
-        """Compare a valid body of each kind, and mutations of it. Raises `Disagreement`."""
+        """Compare the accelerator with Python on a valid body of each kind, and on mutations of it. Raises
+        `Disagreement`."""
         chance = self._chance
         for kind in self.counts:
             body, other = make_body(chance, kind), make_body(chance, kind)
@@ -106,7 +107,8 @@ def _show(counts: Mapping[str, Counts], seconds: float) -> None:
 
 
 def _fuzz(run: Run, seconds: float) -> float:
-    """Return the seconds that the run took. Raises `Disagreement`."""
+    """Compare the bodies of the benchmark, then random bodies until `seconds` have passed. Return how long this took in
+    seconds. Raises `Disagreement`."""
     begun = shown = time.monotonic()
     run.compare_benchmark()
     while (now := time.monotonic()) < begun + seconds:
@@ -120,7 +122,8 @@ def _fuzz(run: Run, seconds: float) -> float:
 
 
 def main() -> int:
-    """Return exit status 0 without a disagreement; 1 with one, or if the accelerator cannot be built."""
+    """Return exit status 0 if there is no disagreement. Return 1 if there is one, or if the accelerator
+    cannot be built."""
     parser = argparse.ArgumentParser(prog="python -m loadtests.fuzz_accelerator", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="time to run (%(default)g)")
     parser.add_argument("--seed", type=int, help="of the random bodies (another one each time)")

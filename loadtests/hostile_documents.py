@@ -1,4 +1,5 @@
-"""`python -m loadtests.hostile_documents`: CPU time and memory of reading hostile documents."""
+"""`python -m loadtests.hostile_documents`: measures the CPU time and the memory that reading hostile documents
+takes."""
 
 import argparse
 import json
@@ -29,7 +30,8 @@ _KEYS = SealingKeys.read("a key for variables of this measurement")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of reading one text: CPU time in ms (minimum of several runs), and peak memory in MB of 2**20."""
+    """What it costs to read one text: the CPU time in ms (the minimum of several runs), and the peak memory in
+    MB (2^20 bytes)."""
 
     kind: str
     text: str
@@ -43,7 +45,7 @@ class Cost:
 
 
 def _readings() -> Iterator[tuple[str, str, Callable[[], Any]]]:
-    """Return the documents with their readers."""
+    """Yield the documents with the functions that read them."""
     for name, (text, _) in {**TRICKY, **LARGE}.items():
         for kind in KINDS:
             yield kind, name, partial(_READERS[kind], fill_text(text, kind))
@@ -62,7 +64,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 
 def _measure(kind: str, name: str, read: Callable[[], Any], times: int) -> Cost:
-    # A first run loads data that stays in memory, such as time zones.
+    # The first run loads data that stays in memory, such as time zones.
     _try(read)
     cpu = []
     for _ in range(times):

@@ -1,4 +1,4 @@
-"""Locust users that send ingest batches and record the acknowledged ones."""
+"""Locust users that send ingest batches, and record the batches that were acknowledged."""
 
 import json
 import os
@@ -18,7 +18,7 @@ _MAX_PAUSE = 5.0
 
 
 class Acknowledged:
-    """A file with a line for each batch with a 202: batch ID, number of events, receipt ID."""
+    """A file that has a line for each batch with a 202: batch ID, number of events, receipt ID."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", buffering=1)
@@ -31,7 +31,7 @@ _acknowledged = Acknowledged(Path(os.environ["LOAD_ACKNOWLEDGED"]))
 
 
 def make_batch(events: int) -> dict[str, Any]:
-    """Return a batch of realistic events with a new ID."""
+    """Return a batch of realistic events. The batch has an ID of its own."""
     batch_id = f"{_RUN}-{uuid.uuid4().hex}"
     return {"batch_id": batch_id, "events": [_event(batch_id, n) for n in range(events)]}
 
@@ -57,10 +57,10 @@ class _Sender(FastHttpUser):
 
     abstract = True
     resend_after: float | None = None
-    """Seconds without a response after which the same batch is sent again."""
+    """If there is no response for this many seconds, the same batch is sent again."""
 
     def send(self, name: str, events: int) -> None:
-        """Send a batch, and repeat it until its 202."""
+        """Send a batch, and repeat it until it gets a 202."""
         batch = make_batch(events)
         body = json.dumps(batch).encode()
         pause = 0.1
@@ -75,13 +75,13 @@ class _Sender(FastHttpUser):
                     _acknowledged.write(batch["batch_id"], events, answer.json()["data"]["id"])
                     return
                 if answer.status_code == 0 and self.resend_after is not None:
-                    # This user aborts the request intentionally, which is not a failure of the platform.
+                    # This user gives up on purpose, which is no failure of the platform.
                     answer.success()
                     self.client.client.network_timeout = min(10.0, 2 * self.client.client.network_timeout)
                 elif answer.status_code == 429:
                     answer.success()
                 elif 400 <= answer.status_code < 500:
-                    # A retry would change nothing: locust counts the failure, and the batch is dropped.
+                    # A retry would change nothing. Locust counts the failure, and the batch is dropped.
                     return
                 wait = float(answer.headers.get("Retry-After", pause)) if answer.headers else pause
             time.sleep(random.uniform(0.5, 1.0) * min(wait, _MAX_PAUSE))
@@ -89,7 +89,7 @@ class _Sender(FastHttpUser):
 
 
 class BatchSender(_Sender):
-    """A server that sends its collected events: 100 events, ten times a second."""
+    """A server that sends the events that it has collected: 100 events, ten times a second."""
 
     weight = 5
     wait_time = constant_pacing(0.1)
@@ -111,7 +111,8 @@ class SingleSender(_Sender):
 
 
 class ImpatientSender(_Sender):
-    """Aborts a request too early and sends the same batch again. The batch must still be stored only once."""
+    """A client that gives up too early and sends the same batch again. The batch must still be stored
+    only once."""
 
     weight = 1
     wait_time = between(0.05, 0.2)

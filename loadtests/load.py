@@ -1,5 +1,5 @@
-"""`make load`: run locust against the stack or any other address, then check that every batch with a 202 is stored
-once."""
+"""`make load`: runs locust against the stack or any other address, then checks that every batch with a 202 is
+stored once."""
 
 import argparse
 import asyncio
@@ -41,7 +41,8 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Return exit status 0 if all batches are stored once; 1 otherwise, or if no load could be generated."""
+    """Return exit status 0 if all batches are stored once. Return 1 otherwise, or if no load could be
+    generated."""
     arguments = _arguments()
     path = arguments.data / "credentials.json"
     try:
@@ -102,7 +103,7 @@ def _run_locust(
             "LOAD_RUN": run,
             "LOAD_ACKNOWLEDGED": str(acknowledged),
         },
-        # Locust's exit status reports failed requests; the verdict here is about stored batches.
+        # Locust's exit status reports failed requests, but this command judges only whether batches are stored.
         check=False,
     )
 

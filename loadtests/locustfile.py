@@ -1,4 +1,5 @@
-"""All kinds of traffic, for `locust -f loadtests/locustfile.py`; `make load` sets the variables that it needs."""
+"""Imports all kinds of users for `locust -f loadtests/locustfile.py`. `make load` sets the variables that they
+need."""
 
 from loadtests.deploy_users import Developer, Pipeline
 from loadtests.ingest_users import BatchSender, ImpatientSender, SingleSender

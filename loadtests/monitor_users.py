@@ -1,4 +1,5 @@
-"""Locust users: cron jobs and queues with signals of runs, many at the top of the hour, and snapshots."""
+"""Locust users that act as cron jobs and queues. They send signals of runs, many of them at the top of
+the hour, and snapshots."""
 
 import json
 import os
@@ -13,7 +14,7 @@ from locust.contrib.fasthttp import FastHttpUser
 
 from pipeline_contracts.times import format_time
 
-# Each is {"id": 1, "key": "phr_mon_…"}.
+# Each entry has the form {"id": 1, "key": "phr_mon_…"}.
 _HEARTBEAT: dict[str, Any] = json.loads(os.environ["LOAD_HEARTBEAT"])
 _QUEUE: dict[str, Any] = json.loads(os.environ["LOAD_QUEUE"])
 _HOUR_SECONDS = float(os.environ.get("LOAD_HOUR_SECONDS", "20"))
@@ -21,12 +22,12 @@ _BURST = 20
 
 
 class _Reporter(FastHttpUser):
-    """Sends small signals, each with the monitor's own key."""
+    """Sends small signals. Each signal has the key of its monitor."""
 
     abstract = True
 
     def report(self, path: str, key: str, body: dict[str, Any], name: str) -> None:
-        """Send a signal; locust counts every response except 202 as a failure."""
+        """Send a signal. Locust counts every response except 202 as a failure."""
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         with self.client.post(
             path, data=json.dumps(body).encode(), headers=headers, name=name, catch_response=True
@@ -35,7 +36,7 @@ class _Reporter(FastHttpUser):
                 answer.failure(f"status {answer.status_code}")
 
     def signal(self, run_id: str, signal: str, name: str) -> None:
-        """Send a signal of a run."""
+        """Send a signal about a run of a heartbeat."""
         body = {"run_id": run_id, "signal": signal}
         self.report(f"/v1/heartbeats/{_HEARTBEAT['id']}", _HEARTBEAT["key"], body, name)
 
@@ -55,9 +56,10 @@ class CronJob(_Reporter):
 
 
 class TopOfTheHour(_Reporter):
-    """Many jobs with one schedule: idle until the top of the hour, then all report at the same moment.
+    """Many jobs with one schedule: they are idle until the top of the hour, and then all report at the
+    same moment.
 
-    An hour lasts `LOAD_HOUR_SECONDS` (20); each user represents 20 jobs.
+    An hour lasts `LOAD_HOUR_SECONDS` (20). Each user stands for 20 jobs.
     """
 
     weight = 1

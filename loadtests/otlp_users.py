@@ -1,4 +1,5 @@
-"""Locust users: OpenTelemetry SDKs and collectors with batches of spans, log records and data points."""
+"""Locust users that act as OpenTelemetry SDKs and collectors. They send batches of spans, log records
+and data points."""
 
 import gzip
 import os
@@ -18,7 +19,7 @@ _HEADERS = {
 }
 _DISTINCT_BODIES = 32
 _MAX_PAUSE = 5.0
-# Status codes that the protocol allows a sender to retry.
+# Status codes after which the protocol allows a sender to retry.
 _RETRYABLE = (0, 429, 502, 503, 504)
 _BODIES = {
     signal: [gzip.compress(body) for body in otlp_bodies(signal, "json", _DISTINCT_BODIES)]
@@ -27,7 +28,8 @@ _BODIES = {
 
 
 class OtlpExporter(FastHttpUser):
-    """An application with all three signals: 100 records per request, retried as an exporter does."""
+    """An application that sends all three signals, 100 records per request. It retries as an exporter
+    does."""
 
     weight = 3
     wait_time = constant_pacing(0.2)

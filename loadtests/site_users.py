@@ -1,4 +1,4 @@
-"""Locust users: browsers with the tracker, and dashboards that request reports."""
+"""Locust users that act as browsers with the tracker, and as dashboards that request reports."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from locust.contrib.fasthttp import FastHttpUser
 
 from loadtests.bench.collect_payloads import user_agents
 
-# {"id": 1, "tracker_id": "sit_…", "origin": "https://…"}
+# The JSON object has the form {"id": 1, "tracker_id": "sit_…", "origin": "https://…"}.
 _SITE: dict[str, Any] = json.loads(os.environ["LOAD_SITE"])
 _TOKEN = os.environ["LOAD_API_TOKEN"]
 _PATHS = ("/", "/products", "/about", *(f"/products/{number}" for number in range(40)))
@@ -28,7 +28,7 @@ _FILTERS: tuple[dict[str, str], ...] = (
 
 
 class Browser(FastHttpUser):
-    """A visitor who views some pages, sometimes buys something, and leaves; then the next one comes."""
+    """A visitor who views some pages, sometimes buys something, and leaves. Then the next visitor comes."""
 
     weight = 4
     wait_time = between(0.2, 2.0)
@@ -70,7 +70,7 @@ class Browser(FastHttpUser):
         ]
 
     def _event(self, kind: str, path: str, **rest: Any) -> dict[str, Any]:
-        # All visitors here come from one address, so the address is set per visitor.
+        # All visitors here have the same network address, so each visitor gets an address in a header.
         return {"id": str(uuid.uuid4()), "type": kind, "path": path, "visitor": self._visitor, **rest}
 
     def _collect(self, events: list[dict[str, Any]], name: str) -> None:
@@ -87,7 +87,7 @@ class Browser(FastHttpUser):
 
 
 class Dashboard(FastHttpUser):
-    """A person who views the site's report with various periods and filters."""
+    """A person who views the report of the site with various periods and filters."""
 
     weight = 1
     wait_time = between(2.0, 6.0)

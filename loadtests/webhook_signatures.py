@@ -1,8 +1,9 @@
-"""`python -m loadtests.webhook_signatures`: check that the time to reject a wrong signature does not reveal how much of
-it is right.
+"""`python -m loadtests.webhook_signatures`: checks that the time to reject a wrong signature does not reveal how much
+of the signature is right.
 
-The method of dudect (Reparaz, Balasch, Verbauwhede: Dude, is my code constant time?, 2017): signatures that are wrong
-in the first digit and signatures that are wrong in the last one, in random order, and Welch's t of their times.
+The method is that of dudect (Reparaz, Balasch, Verbauwhede: Dude, is my code constant time?, 2017). It checks
+signatures that are wrong in the first digit and signatures that are wrong in the last digit, in random order, and
+computes Welch's t of their times.
 """
 
 import argparse
@@ -30,9 +31,9 @@ from git_hosts.webhook_events import WebhookSecret
 from pipeline_contracts.errors import BadSignature
 
 MOST_T = 4.5
-"""dudect reports a difference from this value of |t| on."""
+"""From this value of |t| on, dudect reports a difference."""
 _KEPT = 0.9
-"""Times above this quantile are ignored: the machine was busy with something else."""
+"""Times above this quantile are ignored, because the machine was busy with something else."""
 _BATCH = 500
 _BODY_BYTES, _TOKEN_LENGTH = 32, 43
 _NOW = datetime(2026, 3, 3, tzinfo=UTC)
@@ -50,25 +51,25 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A host's proof that a delivery is authentic."""
+    """What a host sends to prove that a delivery is authentic."""
 
     name: str
     kind: str
     header: str
     digits: range
-    """Position of the digits in the header."""
+    """Where the digits of the signature begin and end in the header."""
     alphabet: str
     draw: Callable[[random.Random], Delivery]
-    """Makes an authentic delivery. Signatures share digits only by chance: with similar ones, the processor would learn
-    to predict the branches up to the wrong digit."""
+    """Makes an authentic delivery. Two signatures share digits only by chance: with similar signatures, the processor
+    would learn to predict the branches up to the wrong digit."""
 
     def spoil(self, side: int, chance: random.Random) -> Delivery:
-        """Return a delivery with a signature that is wrong in the first digit (0) or in the last one (1)."""
+        """Return a delivery whose signature is wrong in the first digit (`side` 0) or in the last digit (1)."""
         delivery = self.draw(chance)
         position = (self.digits[0], self.digits[-1])[side]
         value = list(delivery.headers[self.header][0])
         value[position] = chance.choice(self.alphabet.replace(value[position], ""))
-        # Not built from slices, because the two kinds would then differ in their memory layout.
+        # Do not build the value from slices: the two kinds would then differ in their memory layout.
         return replace(delivery, headers={**delivery.headers, self.header: ["".join(value)]})
 
 
@@ -83,12 +84,13 @@ class Verdict:
     last_ns: float
     t: float
     seen_from_ns: float
-    """The smallest difference that this number of measurements can detect."""
+    """The smallest difference in ns that this number of measurements can detect."""
     is_control: bool
 
     @property
     def is_as_expected(self) -> bool:
-        """True if no difference is found; in a control, which proves that the method works, if one is found."""
+        """Return True if no difference is found. For a control, which proves that the method works, return True if a
+        difference is found."""
         return (abs(self.t) >= MOST_T) == self.is_control
 
 
@@ -123,27 +125,28 @@ def _draw_token(chance: random.Random) -> Delivery:
 _PROOFS = (
     _hex_proof("GitHub's signature", "github", "x-hub-signature-256"),
     _hex_proof("Bitbucket's signature", "bitbucket", "x-hub-signature"),
-    # 43 digits and the padding character.
+    # A signature has 43 digits and the padding character.
     Proof("GitLab's signature", "gitlab", "webhook-signature", range(3, 3 + 43), _BASE64, _draw_signed),
     Proof("GitLab's token", "gitlab", "x-gitlab-token", range(_TOKEN_LENGTH), _BASE64, _draw_token),
 )
 
 
 def _compare_naively(expected: Any, actual: Any) -> bool:
-    """The insecure comparison: stops at the first difference."""
+    """Compare in an insecure way: stop at the first difference."""
     if len(expected) != len(actual):
         return False
     return all(a == b for a, b in zip(expected, actual, strict=True))
 
 
 def _measure(proof: Proof, measurements: int, chance: random.Random) -> tuple[list[int], list[int]]:
-    """Return times in ns: of signatures that are wrong in the first digit, and in the last one."""
+    """Return two lists of times in ns: for signatures that are wrong in the first digit, and for those that are wrong
+    in the last digit."""
     verify = HOSTS[proof.kind].webhooks.verify_signature
     times: tuple[list[int], list[int]] = ([], [])
     gc.disable()
     try:
         for _ in range(measurements // _BATCH):
-            # Created before the first measurement, so that creating them does not influence the times.
+            # Create this before the first measurement, so that creating it does not influence the times.
             sides = [chance.getrandbits(1) for _ in range(_BATCH)]
             batch = [proof.spoil(side, chance) for side in sides]
             for side, delivery in zip(sides, batch, strict=True):
@@ -181,11 +184,11 @@ def _judge(proof: Proof, comparison: str, times: tuple[list[int], list[int]], is
 
 def _judge_all(measurements: int, chance: random.Random) -> Iterator[Verdict]:
     for proof in _PROOFS:
-        # A first run, so that everything is loaded and warm.
+        # Do a first run, so that everything is loaded and warm.
         _measure(proof, 10 * _BATCH, chance)
         yield _judge(proof, "as it is", _measure(proof, measurements, chance), False)
         if proof.draw is _draw_token:
-            # Digests are compared, so even a naive comparison would reveal nothing about the token.
+            # The host compares digests, so even a naive comparison would reveal nothing about the token.
             continue
         with patch.object(hmac, "compare_digest", _compare_naively):
             times = _measure(proof, measurements // 10, chance)
@@ -213,7 +216,7 @@ def _show(verdicts: list[Verdict]) -> None:
 
 
 def main() -> int:
-    """Return exit status 0 if no difference is found, except in the controls; 1 otherwise."""
+    """Return exit status 0 if no difference is found, except in the controls. Return 1 otherwise."""
     parser = argparse.ArgumentParser(prog="python -m loadtests.webhook_signatures", description=__doc__)
     parser.add_argument(
         "--measurements",

@@ -1,1 +1,2 @@
-"""Notifications: incidents from alert events, rules, grouping, and delivery over channels."""
+"""Notifications: alert events become incidents, rules decide who is told about them, and channels
+deliver the messages."""

@@ -29,7 +29,7 @@ _PAUSE_AFTER_FAULT_SECONDS = 5.0
 
 
 class _ChangesAndDueGroups(Changes):
-    """Decides that a poll is due after a change of the database, and also when a group is due."""
+    """Decides when the next poll is due: after a change of the database, and when a group of incidents is due."""
 
     def __init__(self, sessions: Sessions, writer: GroupWriter) -> None:
         super().__init__(sessions)
@@ -50,10 +50,11 @@ async def running_notifications(
     endpoints: Collection[Endpoint] = (),
     is_alone: bool,
 ) -> AsyncIterator[None]:
-    """Turn alert events into incidents and messages, and deliver them, until the context ends. `endpoints` are private
+    """Turn alert events into incidents and messages, and deliver them, until the context ends. `endpoints`: private
     addresses that channels may reach.
 
-    Several control planes may run this on one database. `is_alone` says that no other one does. Raises `BadSettings`.
+    Several control planes may run this on one database. `is_alone`: True if no other control plane does. Raises
+    `BadSettings`.
     """
     timings = Timings(
         timedelta(seconds=settings.notification_group_seconds),
@@ -80,7 +81,7 @@ async def running_notifications(
                 if stop.is_set() or not await incidents.process_some(datetime.now(UTC)):
                     break
             else:
-                # More events wait, and messages are due as well: alternate between both.
+                # More events wait, and messages are due as well, so alternate between the two.
                 more.set()
             if await writer.write_due(datetime.now(UTC)):
                 worker.wake()

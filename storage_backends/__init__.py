@@ -1,1 +1,2 @@
-"""Storage roles: one folder per role, with its interface and one adapter per engine."""
+"""Interfaces to the engines that store data, and their adapters. Each folder is one role: an
+interface, and one adapter per engine."""

@@ -20,8 +20,8 @@ async def end_task(task: "asyncio.Task[Any]") -> None:
 
 
 async def close_within(seconds: float, closing: Coroutine[Any, Any, Any]) -> None:
-    """Run `closing` for at most this many seconds, and ignore its exception: closing a client may hang while its engine
-    is unavailable."""
+    """Run `closing` for at most `seconds`, and ignore its exception. Closing a client may hang while its engine is
+    unavailable."""
     task = asyncio.ensure_future(closing)
     try:
         await asyncio.wait({task}, timeout=seconds)

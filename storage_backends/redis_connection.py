@@ -19,13 +19,14 @@ T = TypeVar("T")
 
 _CALL_SECONDS = 0.25
 _PAUSE_SECONDS = 0.5
-# Below the client's pool: it raises for the 101st connection, which would look like an unavailable Redis.
+# Less than the limit of the client's connection pool, which raises an error for the 101st connection. That would
+# look like an unavailable Redis.
 _MAX_CONCURRENT_CALLS = 32
 
 
 def new_client(url: str, seconds: float) -> Redis:
-    """Return a client that waits at most `seconds` for a response. It repeats a call once on a dead connection (all
-    idle ones are dead after a restart of Redis), so a call that hangs takes twice as long."""
+    """Return a client that waits at most `seconds` for a response. It repeats a call once on a dead connection,
+    because a restart of Redis leaves all idle connections dead. So a call may take twice `seconds`."""
     return Redis.from_url(
         url,
         socket_timeout=seconds,
@@ -37,12 +38,13 @@ def new_client(url: str, seconds: float) -> Redis:
 
 
 class RedisConnection:
-    """Runs calls concurrently. After a failure all calls fail immediately for a moment, then one may try."""
+    """Runs calls concurrently. After a failure, all calls fail immediately for a moment. Then one call may try
+    again."""
 
     def __init__(
         self, url: str, clock: Callable[[], float] = time.monotonic, *, seconds: float | None = None
     ) -> None:
-        """`seconds`: timeout of a response, for callers that can wait longer than the default."""
+        """`seconds`: how long to wait for a response, for callers that can wait longer than the default."""
         self.client = new_client(url, _CALL_SECONDS if seconds is None else seconds)
         self._clock = clock
         self._call_slots = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
@@ -50,13 +52,13 @@ class RedisConnection:
         self.is_away = False
 
     async def call(self, run: Callable[[Redis], Awaitable[T]]) -> T:
-        """Return the result of `run`. Raises `StorageUnavailable`."""
+        """Call `run` with the client and return its result. Raises `StorageUnavailable`."""
         self._fail_while_away()
         async with self._call_slots:
-            # Again: Redis may have failed while this call waited for a slot.
+            # Check again: Redis may have failed while this call waited for a free connection.
             self._fail_while_away()
             if self.is_away:
-                # The other calls keep failing immediately while this one tries.
+                # All other calls keep failing immediately while this call tries.
                 self._away_until = self._clock() + _PAUSE_SECONDS
             return await self._run(run)
 

@@ -1,4 +1,4 @@
-"""Loads SQL from the `.sql` file that has the name of a module and lies next to it."""
+"""Loads SQL from the `.sql` file that lies next to a module and has its name."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ def read_sql(module_file: str | Path) -> str:
 
 
 def read_statements(module_file: str | Path) -> Mapping[str, str]:
-    """Return the statements of the module's `.sql` file by name. Each begins with the line `-- name: <name>` and ends
-    before the next one; text before the first is a comment on all of them."""
+    """Return the statements of the module's `.sql` file by name. A statement begins with the line `-- name: <name>`
+    and ends before the next such line. Text before the first statement is a comment on all of them."""
     _, *parts = _NAME.split(read_sql(module_file))
     return {name: text.strip().removesuffix(";") for name, text in zip(parts[::2], parts[1::2], strict=True)}

@@ -1,4 +1,4 @@
-"""A consistent snapshot of a SQLite file, to read and copy it while others write."""
+"""Reads and copies a consistent snapshot of a SQLite file while other processes write to it."""
 
 import contextlib
 import os
@@ -13,8 +13,8 @@ _PAGES = 512
 
 
 class SqliteSnapshot:
-    """A read transaction that sees the file as it was when the object was created. In WAL mode, which all files of
-    Pharos use, writers do not wait for it, but the write-ahead log grows until it is closed."""
+    """A read transaction that sees the file as it was when the object was created. All files of Pharos use WAL mode:
+    writers do not wait for the transaction, but the write-ahead log grows until the transaction ends."""
 
     def __init__(self, path: Path) -> None:
         """Begin the transaction. Raises `StorageUnavailable`."""
@@ -28,7 +28,7 @@ class SqliteSnapshot:
             raise StorageUnavailable(f"{path} cannot be opened: {error}") from error
         try:
             self.rows("BEGIN")
-            # A read transaction begins with the first read.
+            # In SQLite, a read transaction begins with the first read.
             self.rows("SELECT count(*) FROM sqlite_schema")
         except BaseException:
             self.close()
@@ -42,12 +42,12 @@ class SqliteSnapshot:
             raise StorageUnavailable(f"{self._path} cannot be read: {error}") from error
 
     def bytes(self) -> int:
-        """Return the size of a copy in bytes."""
+        """Return the size in bytes that a copy of the file will have."""
         return int(self.rows("PRAGMA page_count")[0][0]) * int(self.rows("PRAGMA page_size")[0][0])
 
     def copy(self, target: Path, on_copied: Callable[[int], None]) -> None:
-        """Copy the file to `target`, a new file of mode 0600, and fsync it; `on_copied` receives the number of bytes of
-        each step. Raises `StorageUnavailable`, `OSError` and the errors of `on_copied`."""
+        """Copy the file to `target`, a new file of mode 0600, and fsync the copy. `on_copied`: receives the number of
+        bytes of each step. Raises `StorageUnavailable`, `OSError` and the errors of `on_copied`."""
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         page_bytes = int(self.rows("PRAGMA page_size")[0][0])
         before = 0

@@ -1,1 +1,1 @@
-"""Queries of the alert scan. Each covers all environments or sites at once and reads a short time range."""
+"""Queries for the alert scan. Each query reads a short time range of all environments or sites at once."""

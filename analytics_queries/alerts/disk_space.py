@@ -18,5 +18,5 @@ class DiskSpace(NamedTuple):
 
 
 async def disk_space(store: ColumnStore) -> Sequence[DiskSpace]:
-    """Return the disks of the server that answers. Raises `StorageUnavailable`."""
+    """Return the disks of the server that executes the query. Raises `StorageUnavailable`."""
     return [DiskSpace(*row) for row in (await query_limited(store, _SQL, {})).rows]

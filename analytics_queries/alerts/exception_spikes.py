@@ -13,20 +13,20 @@ from storage_backends.column_store.interface import ColumnStore
 _SQL = read_limited_statements(__file__)
 _MAX_ENVIRONMENTS = 200_000
 MAX_GROUPS = 100
-"""Limit of frequent groups that are read for an account, and also of named groups."""
+"""Maximum number of frequent groups that are read for one account. The same limit applies to named groups."""
 DAY = timedelta(days=1)
 
 
 class FrequentGroup(NamedTuple):
-    """A group that is frequent now."""
+    """A group of exceptions that is frequent now."""
 
     environment: str
-    """The public ID."""
+    """The public ID of the environment."""
     group: int
     recent: int
-    """Exceptions in the last minutes."""
+    """Number of exceptions in the last minutes."""
     before: int
-    """Exceptions in the rest of the last day."""
+    """Number of exceptions in the rest of the last day."""
     first_us: int
     """Time of the first exception in the last day, in microseconds since 1970."""
     kind: str
@@ -34,8 +34,8 @@ class FrequentGroup(NamedTuple):
     service: str
 
     def usual(self, end: datetime, window: timedelta) -> float | None:
-        """Return the usual number of exceptions in a window of this length; None if the group is younger than six
-        windows."""
+        """Return the usual number of exceptions in `window`, computed from the rest of the day before `end`. None if
+        the group is younger than six windows."""
         since = max(from_nanoseconds(self.first_us * 1000), end - DAY)
         windows = (end - window - since) / window
         return self.before / windows if windows >= _LEAST_WINDOWS else None
@@ -45,7 +45,8 @@ _LEAST_WINDOWS = 6
 
 
 async def busy_environments(store: ColumnStore, end: datetime, minutes: int, least: int) -> Sequence[str]:
-    """Return the environments with at least this many exceptions in the last minutes. Raises `StorageUnavailable`."""
+    """Return the environments that have at least `least` exceptions in the last `minutes`. Raises
+    `StorageUnavailable`."""
     parameters = {"least": least, "limit": _MAX_ENVIRONMENTS, **recent_time(end, minutes)}
     rows = (await query_limited(store, _SQL["busy"], parameters)).rows
     if len(rows) == _MAX_ENVIRONMENTS:
@@ -61,9 +62,9 @@ async def frequent_groups(
     least: int,
     named: Collection[int] = (),
 ) -> Sequence[FrequentGroup]:
-    """Return the groups with at least this many exceptions in the last minutes, for environments that are given with
-    their accounts. An account gets up to `MAX_GROUPS`, taken from its environments in turns. Groups with numbers in
-    `named` are returned in addition, however rare they are. Raises `StorageUnavailable`."""
+    """Return the groups that have at least `least` exceptions in the last `minutes`. `accounts`: the account of each
+    environment to read. An account gets up to `MAX_GROUPS` groups, chosen from its environments in turns. Groups in
+    `named` are returned too, however rare they are. Raises `StorageUnavailable`."""
     if not accounts:
         return []
     parameters = {

@@ -10,21 +10,21 @@ from analytics_queries.telemetry.time_range import to_nanoseconds
 from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_sql(__file__)
-# A cumulative series needs its last point before the window. Few are reported more rarely than this.
+# A cumulative series needs its last point before the window. Only few series are reported more rarely than this.
 _LOOK_BACK = timedelta(minutes=15)
 
 MetricKey = tuple[str, str]
-"""Public ID of the environment, and name of the metric."""
+"""The public ID of the environment, and the name of the metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricMinute:
-    """The points of a service in one minute. The points of a counter are the increases of its series."""
+    """The points of one service in one minute. The points of a counter are the increases of its series."""
 
     service: str
-    """The service; empty for all unnamed services together."""
+    """The name of the service. Empty for all unnamed services together."""
     minute: int
-    """Number of the minute; 0 is the last one."""
+    """The number of the minute. 0 is the last minute."""
     is_counter: bool
     points: int
     total: float
@@ -38,8 +38,8 @@ class MetricMinute:
 async def metric_minutes(
     store: ColumnStore, asked: Collection[tuple[str, str, str | None]], end: datetime, minutes: int
 ) -> Mapping[MetricKey, Sequence[MetricMinute]]:
-    """Return the last minutes that have points, for metrics given by environment, name and service (None for all
-    services). Metrics without points are omitted.
+    """Return the last `minutes` of metrics, without minutes that have no points. `asked`: the environment, name and
+    service of each metric (None: all services). Metrics without points are left out.
 
     Raises `StorageUnavailable`.
     """
@@ -60,7 +60,7 @@ async def metric_minutes(
 
 
 def aggregate(minutes: Sequence[MetricMinute], aggregation: str, window_minutes: int) -> float | None:
-    """Return the average, minimum, maximum, sum or last value of the points; None without points.
+    """Return the average, minimum, maximum, sum or last value of the points. None if there are no points.
 
     The values of a counter are its increases per minute: `sum` is the increase in the window, `avg` the increase per
     minute.

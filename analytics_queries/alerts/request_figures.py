@@ -13,11 +13,11 @@ from storage_backends.column_store.interface import ColumnStore
 _SQL = read_limited_sql(__file__)
 
 ServiceWindow = tuple[str, str, int]
-"""Public ID of the environment, name of the service, and the number of minutes."""
+"""The public ID of the environment, the name of the service, and the number of minutes."""
 
 
 class RequestFigures(NamedTuple):
-    """The requests of a service in a window; durations are counted in buckets (`bucket_quantiles`)."""
+    """The requests of a service in a window. Their durations are counted in buckets (`bucket_quantiles`)."""
 
     requests: int
     errors: int
@@ -25,19 +25,19 @@ class RequestFigures(NamedTuple):
 
     @property
     def error_rate(self) -> float | None:
-        """The share of failed requests in percent; None without requests."""
+        """Return the share of failed requests in percent. None if there are no requests."""
         return 100 * self.errors / self.requests if self.requests else None
 
     @property
     def p95_duration(self) -> float | None:
-        """The 95th percentile of the durations in milliseconds; None without any."""
+        """Return the 95th percentile of the durations in milliseconds. None if no request has a duration."""
         return duration_quantile(*self.durations, 0.95)
 
 
 async def request_figures(
     store: ColumnStore, asked: Collection[ServiceWindow], end: datetime
 ) -> Mapping[ServiceWindow, RequestFigures]:
-    """Return the figures of services in the last minutes, without services that had no requests.
+    """Return the figures of the services in the last minutes. Services without requests are left out.
 
     Raises `StorageUnavailable`.
     """

@@ -11,34 +11,34 @@ from storage_backends.column_store.interface import ColumnStore
 _SQL = read_limited_statements(__file__)
 _MAX_ENVIRONMENTS = 200_000
 MAX_GROUPS = 2000
-"""Limit of groups that are read for an account."""
+"""Maximum number of groups that are read for one account."""
 
 GroupOf = tuple[str, int]
-"""Public ID of the environment, and number of the group."""
+"""The public ID of the environment, and the number of the group."""
 
 
 class Interval(NamedTuple):
-    """An interval of the store's clock, in milliseconds since 1970. The first bound is exclusive, the second
-    inclusive."""
+    """An interval of the store's clock, in milliseconds since 1970. It excludes the first bound and includes the
+    second."""
 
     after_ms: int
     through_ms: int
 
 
 class SeenGroup(NamedTuple):
-    """A group of exceptions that was stored in an interval, with one of its exceptions."""
+    """A group of exceptions that was stored in an interval, with one exception as an example."""
 
     environment: str
     group: int
     first_ns: int
-    """The earliest of these exceptions by the sender's clock, in nanoseconds since 1970."""
+    """When the earliest of these exceptions occurred by the sender's clock, in nanoseconds since 1970."""
     exceptions: int
     kind: str
     message: str
     frame: str
     service: str
     of_environment: int
-    """Number of groups that were seen in the environment; may be more than are returned."""
+    """Number of groups that were seen in the environment. It may be greater than the number of returned groups."""
 
     @property
     def key(self) -> GroupOf:
@@ -47,7 +47,7 @@ class SeenGroup(NamedTuple):
 
 async def busy_environments(store: ColumnStore, interval: Interval) -> Mapping[str, int]:
     """Return the environments with exceptions that were stored in the interval, and the approximate number of their
-    groups. Exceptions that were received over a day earlier are omitted.
+    groups. Exceptions that were received more than a day before the interval are left out.
 
     Raises `StorageUnavailable`.
     """
@@ -61,8 +61,8 @@ async def busy_environments(store: ColumnStore, interval: Interval) -> Mapping[s
 async def seen_groups(
     store: ColumnStore, accounts: Mapping[str, int], interval: Interval
 ) -> Sequence[SeenGroup]:
-    """Return the groups that were stored in the interval, for environments that are given with their accounts. An
-    account gets up to `MAX_GROUPS`, taken from its environments in turns.
+    """Return the groups that were stored in the interval. `accounts`: the account of each environment to read. An
+    account gets up to `MAX_GROUPS` groups, chosen from its environments in turns.
 
     Raises `StorageUnavailable`.
     """
@@ -76,12 +76,13 @@ async def seen_groups(
 
 
 async def find_new(store: ColumnStore, seen: Sequence[SeenGroup], after_ms: int) -> Collection[GroupOf]:
-    """Return the groups without an exception that was stored up to `after_ms`. Raises `StorageUnavailable`."""
+    """Return those of the groups that have no exception stored at or before `after_ms` (the store's clock). Raises
+    `StorageUnavailable`."""
     if not seen:
         return set()
     rows = (await query_limited(store, _SQL["first"], _name(seen), uses_projections=True)).rows
     first = {(environment, group): first_ns for environment, group, first_ns in rows}
-    # Exceptions may arrive in another order than they happened: only the time of storage is exact.
+    # Exceptions may arrive in another order than they occurred. Only the time of storage is exact.
     maybe = [each for each in seen if first.get(each.key, each.first_ns) >= each.first_ns]
     if not maybe:
         return set()

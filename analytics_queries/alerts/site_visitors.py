@@ -18,7 +18,7 @@ WINDOW = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class RecentVisitors:
-    """Visitors of the last ten minutes, and events of the last hour."""
+    """A site's number of visitors in the last ten minutes, and its number of events in the last hour."""
 
     visitors: int = 0
     events: int = 0
@@ -29,13 +29,13 @@ class UsualVisitors:
     """The visitors of a site in the same hour of each of the last days."""
 
     visits: Sequence[int]
-    """Visits that began in the hour, yesterday first."""
+    """Number of visits that began in the hour, for each day, yesterday first."""
     of_window: float
-    """The average number of visits that are present in ten minutes."""
+    """The average number of visits that are active within ten minutes."""
 
 
 async def events_of_days(store: ColumnStore, first: date) -> Mapping[int, Mapping[date, int]]:
-    """Return the number of events of each site and day in UTC since `first`. Raises `StorageUnavailable`."""
+    """Return the number of events by site and by day (UTC), since the day `first`. Raises `StorageUnavailable`."""
     sql = _SQL["events_of_days"]
     rows = (await query_limited(store, sql, {"first": first}, uses_projections=True)).rows
     return {site: dict(zip(days, events, strict=True)) for site, days, events in rows}
@@ -44,8 +44,8 @@ async def events_of_days(store: ColumnStore, first: date) -> Mapping[int, Mappin
 async def recent_visitors(
     store: ColumnStore, sites: Sequence[int], end: datetime
 ) -> Mapping[int, RecentVisitors]:
-    """Return the recent visitors of these sites until `end`. Sites without events in the last hour are omitted. Raises
-    `StorageUnavailable`."""
+    """Return the recent visitors of these sites, up to `end`. Sites without events in the last hour are left out.
+    Raises `StorageUnavailable`."""
     if not sites:
         return {}
     parameters = {
@@ -60,8 +60,8 @@ async def recent_visitors(
 async def usual_visitors(
     store: ColumnStore, timezones: Mapping[int, str], end: datetime
 ) -> Mapping[int, UsualVisitors]:
-    """Return the visitors in the hour before `end` on each of the last days, for sites that are given with their time
-    zones. Sites without rollups of these days are omitted. Raises `StorageUnavailable`."""
+    """Return the visitors in the hour before `end` on each of the last days. `timezones`: the time zone of each site
+    to read. Sites without rollups of these days are left out. Raises `StorageUnavailable`."""
     if not timezones:
         return {}
     parameters = {

@@ -10,12 +10,13 @@ from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_sql(__file__)
 _DAY_MINUTES = 24 * 60
-# If a site has more events a day, only a part of its visits is read.
+# If a site has more events a day than this, only some of its visits are read.
 _READ_EVENTS = 200_000
 
 
 class VitalFigures(NamedTuple):
-    """The 75th percentile of a Web Vital, in its own unit, and the number of its measurements."""
+    """The 75th percentile of a Web Vital, in the unit of this Web Vital, and the number of
+    measurements."""
 
     p75: float
     measurements: int
@@ -24,7 +25,8 @@ class VitalFigures(NamedTuple):
 async def site_vitals(
     store: ColumnStore, events: Mapping[int, int], vitals: Collection[str], end: datetime, least: int
 ) -> Mapping[tuple[int, str], VitalFigures]:
-    """Return the figures of sites and Web Vitals with at least this many measurements in the last day.
+    """Return the figures by site and Web Vital that have at least `least` measurements in the last
+    day.
 
     `events`: the approximate number of events of each site per day. Raises `StorageUnavailable`.
     """

@@ -14,9 +14,9 @@ class ReceiptsLag(NamedTuple):
     stored: int
     """Number of batches that were stored in the last minutes."""
     lag_ms: int
-    """The longest wait of one of them, in milliseconds."""
+    """The longest time that one of these batches waited to be stored, in milliseconds."""
     failed: int
-    """Number of batches in the longer time range that became dead letters."""
+    """Number of batches that became dead letters in the longer time range."""
 
 
 async def receipts_lag(store: ColumnStore, lag_seconds: int, failed_seconds: int) -> ReceiptsLag:

@@ -14,17 +14,17 @@ from storage_backends.sql_files import read_statements
 
 _SQL = read_statements(__file__)
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
-# The clock of a sender may be ahead by this much.
+# The clock of a sender may be this much ahead.
 _AHEAD = timedelta(minutes=10)
 MAX_GROUPS = 200
 MAX_SERVICES = 2000
 
 
 class SeenException(NamedTuple):
-    """A group of exceptions with its counts."""
+    """A group of exceptions, with the numbers of its exceptions in several time ranges."""
 
     environment: str
-    """The public ID."""
+    """The public ID of the environment."""
     group: int
     day_count: int
     """Number of exceptions in the last 24 hours."""
@@ -41,16 +41,16 @@ class ServiceLoad(NamedTuple):
     requests: int
     errors: int
     p95_ms: float | None
-    """None if no request has a duration."""
+    """The percentile of the durations. None if no request has a duration."""
 
     @property
     def error_rate(self) -> float:
-        """The share of failed requests, from 0 to 1."""
+        """Return the share of failed requests, from 0 to 1."""
         return self.errors / self.requests if self.requests else 0.0
 
 
 Service = tuple[str, str]
-"""Public ID of the environment, and name of the service."""
+"""The public ID of the environment, and the name of the service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,8 @@ def _times(now: datetime) -> dict[str, int]:
         "day_us": _microseconds(now - DAY),
         "hour_us": _microseconds(now - HOUR),
         "end_us": _microseconds(now + _AHEAD),
-        # By the sender's clock no row is later than its receipt, apart from the difference of clocks.
+        # By the sender's clock, no row occurred later than it was received, apart from the difference between the
+        # clocks.
         "received_us": _microseconds(now - DAY - _AHEAD),
     }
 
@@ -78,8 +79,8 @@ def _microseconds(moment: datetime) -> int:
 async def seen_exceptions(
     store: ColumnStore, environments: Sequence[str], now: datetime
 ) -> Sequence[SeenException]:
-    """Return up to `MAX_GROUPS` groups: those with the most exceptions in the last hour, then those with the most in
-    the last day.
+    """Return up to `MAX_GROUPS` groups: first the groups with the most exceptions in the last hour, then those with
+    the most in the last day.
 
     Raises `StorageUnavailable`.
     """
@@ -91,8 +92,8 @@ async def seen_exceptions(
 
 
 async def first_seen(store: ColumnStore, groups: Sequence[SeenException]) -> Mapping[tuple[str, int], int]:
-    """Return when groups were seen first, in microseconds since 1970, by environment and group. Raises
-    `StorageUnavailable`."""
+    """Return when each group was seen for the first time, in microseconds since 1970, by environment and group.
+    Raises `StorageUnavailable`."""
     if not groups:
         return {}
     parameters = {
@@ -106,8 +107,8 @@ async def first_seen(store: ColumnStore, groups: Sequence[SeenException]) -> Map
 async def exceptions_of_environments(
     store: ColumnStore, environments: Sequence[str], now: datetime
 ) -> Mapping[str, int]:
-    """Return the number of exceptions of the last day by environment, without environments that have none. Raises
-    `StorageUnavailable`."""
+    """Return the number of exceptions in the last day by environment. Environments without exceptions are left out.
+    Raises `StorageUnavailable`."""
     if not environments:
         return {}
     parameters = {"environments": list(environments), **_times(now)}
@@ -118,7 +119,7 @@ async def exceptions_of_environments(
 async def recent_services(
     store: ColumnStore, environments: Sequence[str], now: datetime
 ) -> Mapping[Service, ServiceLoad]:
-    """Return the requests of the last hour by service. The range starts at the beginning of a minute. Raises
+    """Return the requests of the last hour by service. The hour begins at a whole minute. Raises
     `StorageUnavailable`."""
     end = int(now.timestamp()) // 60 * 60 + 60
     return await _services(store, "minutes", environments, end - 3660, end)
@@ -127,7 +128,7 @@ async def recent_services(
 async def usual_services(
     store: ColumnStore, environments: Sequence[str], now: datetime
 ) -> Mapping[Service, ServiceLoad]:
-    """Return the requests of the 24 whole hours that ended an hour ago or earlier, by service. Raises
+    """Return the requests of 24 whole hours by service. The last of these hours ended at least an hour ago. Raises
     `StorageUnavailable`."""
     end = int((now - HOUR).timestamp()) // 3600 * 3600
     return await _services(store, "hours", environments, end - 86_400, end)
@@ -156,7 +157,7 @@ async def _services(
 
 
 async def site_visits(store: ColumnStore, sites: Sequence[int], now: datetime) -> Mapping[int, SiteVisits]:
-    """Return the visits of sites in the last day, without sites that have no page views. Raises
+    """Return the visits in the last day by site. Sites without page views are left out. Raises
     `StorageUnavailable`."""
     if not sites:
         return {}

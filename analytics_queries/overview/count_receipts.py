@@ -1,4 +1,4 @@
-"""How many exceptions, telemetry and page views has an account sent since two times?"""
+"""How many exceptions, telemetry events and page views did an account send since each of two times?"""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -12,7 +12,8 @@ _SQL = read_limited_statements(__file__)
 
 
 class Receipts(NamedTuple):
-    """Numbers of stored rows of a topic that were received since an earlier time, and since a later time."""
+    """Number of stored rows of one topic that were received since the earlier time, and since the later
+    time."""
 
     since_former: int
     since_later: int
@@ -26,7 +27,7 @@ async def count_receipts(
     former: datetime,
     later: datetime,
 ) -> Mapping[str, Receipts]:
-    """Return the counts by topic: `exceptions`, `events`, `pageviews`. Raises `StorageUnavailable`."""
+    """Return the counts by topic: `exceptions`, `events` and `pageviews`. Raises `StorageUnavailable`."""
     parameters = {
         "environments": list(environments),
         "sites": list(sites),

@@ -9,7 +9,7 @@ from pipeline_contracts.times import from_epoch_ms
 from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_statements(__file__)
-# The most common kinds come first.
+# The most common kinds come first, because the search ends at the first row.
 _OTLP = ("spans", "log_records", "sums", "gauges", "histograms")
 
 
@@ -20,7 +20,8 @@ async def find_received(
     environments: Sequence[str] = (),
     sites: Sequence[int] = (),
 ) -> datetime | None:
-    """Return the time of receipt of any row; None if nothing has arrived, or if all rows have expired.
+    """Return the time at which some row was received. None if nothing has arrived, or if all rows have
+    expired.
 
     Raises `StorageUnavailable`.
     """

@@ -15,7 +15,7 @@ _VIEWS_BY_HOUR = Rollup("pageviews", "views_by_hour")
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Steps of equal length; all times are whole seconds since 1970, and multiples of the length."""
+    """Steps of equal length. All times are whole seconds since 1970, and multiples of that length."""
 
     begin_s: int
     step_s: int
@@ -26,13 +26,13 @@ class Steps:
         return self.begin_s + self.step_s * self.count
 
     def number_of(self, at_s: float) -> int | None:
-        """Return the number of the step that contains this time; None outside all steps."""
+        """Return the number of the step that contains this time. None if the time is outside all steps."""
         number = int((at_s - self.begin_s) // self.step_s)
         return number if 0 <= number < self.count else None
 
 
 class VisitCounts(NamedTuple):
-    """Visitors and page views of a step."""
+    """Number of visitors and of page views in one step."""
 
     visitors: int
     views: int
@@ -41,7 +41,8 @@ class VisitCounts(NamedTuple):
 async def count_exceptions(
     store: ColumnStore, environments: Sequence[str], steps: Steps
 ) -> Mapping[int, int]:
-    """Return the number of exceptions of each step that has exceptions. Raises `StorageUnavailable`."""
+    """Return the number of exceptions by step. Steps without exceptions are left out. Raises
+    `StorageUnavailable`."""
     if not environments:
         return {}
     parameters = {"environments": list(environments), **_range(steps)}
@@ -50,7 +51,8 @@ async def count_exceptions(
 
 
 async def count_visits(store: ColumnStore, sites: Sequence[int], steps: Steps) -> Mapping[int, VisitCounts]:
-    """Return visitors and page views of each step that has page views. Raises `StorageUnavailable`."""
+    """Return visitors and page views by step. Steps without page views are left out. Raises
+    `StorageUnavailable`."""
     if not sites:
         return {}
     parameters = {"sites": list(sites), **_range(steps)}

@@ -10,7 +10,7 @@ _SQL = read_limited_sql(__file__)
 
 
 class StoredPartition(NamedTuple):
-    """A partition of a table, and its compressed bytes on disk."""
+    """One partition of a table: its number of rows, and its compressed size on disk in bytes."""
 
     table: str
     partition_id: str
@@ -19,5 +19,5 @@ class StoredPartition(NamedTuple):
 
 
 async def stored_partitions(store: ColumnStore) -> Sequence[StoredPartition]:
-    """Return the partitions of the server that answers. Raises `StorageUnavailable`."""
+    """Return the partitions of the server that executes the query. Raises `StorageUnavailable`."""
     return [StoredPartition(*row) for row in (await query_limited(store, _SQL, {})).rows]

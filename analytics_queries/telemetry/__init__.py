@@ -1,4 +1,5 @@
-"""Reads of the telemetry of one environment: events, logs, traces, exceptions, metrics, services.
+"""Queries that read the telemetry of one environment: events, logs, traces, exceptions, metrics, services.
 
-Each query is bound to one environment and a time range, and limited in time and memory (`limited_sql.py`).
+Each query is bound to one environment and a time range, and has limits for time and memory
+(`limited_sql.py`).
 """

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 
 def duration_quantile(buckets: Sequence[int], counts: Sequence[int], quantile: float) -> float | None:
-    """Return a percentile in milliseconds of durations in the buckets of the projections `latency_by_hour`.
+    """Return a percentile of durations, in milliseconds. The durations were counted in the buckets of the
+    projections `latency_by_hour`.
 
-    Bucket b ends at 2^(b/8) ms. None without durations. The error is below 5 %.
+    Bucket b ends at 2^(b/8) ms. Returns None if there are no durations. The error is below 5 %.
 
-    Assumes that durations within a bucket are spread evenly on a logarithmic scale.
+    The computation assumes that the durations in a bucket are spread evenly on a logarithmic scale.
     """
     pairs = sorted(
         (bucket, count) for bucket, count in zip(buckets, counts, strict=True) if bucket > NO_DURATION
@@ -26,4 +27,4 @@ def duration_quantile(buckets: Sequence[int], counts: Sequence[int], quantile: f
 
 
 NO_DURATION = -1000
-"""The bucket of requests without a duration."""
+"""The bucket that counts requests without a duration."""

@@ -1,9 +1,7 @@
-"""Reads rollups as tables of their own.
-
-A rollup is a projection (decision 50). The engine can use a projection for a query, but first checks each projection of
-each part, which takes most of the time of a short read (decision 53). Statements are written for the table. Once all
-parts have the projection, this module rewrites statements to read it directly.
-"""
+"""Reads rollups directly, as if they were tables. A rollup is a projection: rows of a table that the engine has
+aggregated (decision 50). The engine can use a projection for a query, but first checks each projection of each part,
+which takes most of the time of a short read (decision 53). The statements in `.sql` files read the table. Once all data
+parts have the projection, this module rewrites a statement so that it reads the projection directly."""
 
 import logging
 import re
@@ -24,14 +22,16 @@ _REFRESH_SECONDS = 60.0
 _COMMENTS = re.compile(r"^\s*--.*\n", re.MULTILINE)
 _SPACES = re.compile(r"\s+")
 
-# With the engine's default, it does not recognize the expressions of rollups.
+# With the engine's default for this setting, the engine does not recognize the expressions of rollups.
 _READ_ROLLUPS = ", optimize_functions_to_subcolumns = 0"
-# With the engine's default, a rollup and its table could not be read by one query: they have the same name.
+# With the engine's default for this setting, one query could not read both a rollup and its table, because they have
+# the same name.
 _READ_DIRECTLY = ", enable_shared_storage_snapshot_in_query = 0"
 
 _QUANTILES = "quantilesDDStateIf(0.01, 0.5, 0.95, 0.99)"
 _SPAN_MS = "least(greatest(divide(Duration, 1000000.), 0.000001), 1000000000.)"
-# Expressions of statements, and the columns of rollups that have them. The engine names a column by its expression.
+# Expressions in statements, and the columns of rollups that contain their values. The engine names such a column by its
+# expression.
 _KEYS = {
     **{
         f"{function}({time})": f"`{function}({time})`"
@@ -92,14 +92,15 @@ _EXPRESSIONS = re.compile("|".join(map(re.escape, sorted(_COLUMNS, key=len, reve
 
 
 class Rollup(NamedTuple):
-    """A projection that aggregates the rows of a table."""
+    """A projection that contains aggregated rows of a table."""
 
     table: str
     name: str
 
 
 class Source(NamedTuple):
-    """A SELECT about the rows of a table, and the rollup with the same result, or None."""
+    """A SELECT that reads rows of a table, and the rollup that gives the same result. None if there is no such
+    rollup."""
 
     text: str
     rollup: Rollup | None = None
@@ -122,10 +123,10 @@ _found: WeakKeyDictionary[ColumnStore, tuple[float, frozenset[Rollup]]] = WeakKe
 
 
 async def direct_rollups(store: ColumnStore) -> frozenset[Rollup]:
-    """Return the rollups that can be read directly because all parts of their table have them.
+    """Return the rollups that can be read directly, because all data parts of their table have them.
 
-    Parts that were stored before a rollup was introduced get it in the background. Replicated tables are never read
-    directly. The result is cached for a minute: parts do not lose rollups while Pharos runs.
+    If a part was stored before the rollup was introduced, the store adds the rollup in the background. Replicated
+    tables are never read directly. The result is cached for a minute: parts do not lose rollups while Pharos runs.
     """
     looked, found = _found.get(store, (0.0, frozenset[Rollup]()))
     if monotonic() - looked > _REFRESH_SECONDS or store not in _found:
@@ -141,16 +142,16 @@ async def _find(store: ColumnStore) -> frozenset[Rollup]:
         complete = {Rollup(*row) for row in rows} & ROLLUPS
         columns = {rollup: await _read_columns(store, rollup) for rollup in sorted(complete)}
     except (QueryRefused, StorageUnavailable) as error:
-        # A server may not allow its users to read projections or system tables. If it is unreachable, the read itself
-        # fails.
+        # A server may not allow its users to read projections or system tables. If the server is unreachable, the query
+        # itself fails.
         logger.info("rollups are not read directly: %s", error)
         return frozenset()
-    # Another version of the engine may name them differently.
+    # Another version of the engine may give these columns other names.
     return frozenset(rollup for rollup, names in columns.items() if names <= _KNOWN_COLUMNS)
 
 
 async def _read_columns(store: ColumnStore, rollup: Rollup) -> set[str]:
-    """Return the names of the columns that are expressions."""
+    """Return the names of those columns of the rollup that are expressions."""
     name = _name(rollup)
     await query_limited(store, f"SELECT 1 FROM {name} LIMIT 1{LIMITS}", {}, _READ_DIRECTLY)
     rows = (await query_limited(store, f"DESCRIBE TABLE {name}{LIMITS}", {}, _READ_DIRECTLY)).rows
@@ -162,8 +163,8 @@ def _name(rollup: Rollup) -> str:
 
 
 def read_directly(text: str, rollup: Rollup) -> str:
-    """Return the statement with the table replaced by the rollup. The statement must use the expressions of the
-    projection."""
+    """Return the statement, changed so that it reads the rollup instead of the table. The statement must use the
+    expressions of the projection."""
     plain = _SPACES.sub(" ", _COMMENTS.sub("", text)).replace("( ", "(").replace(" )", ")")
     changed = _EXPRESSIONS.sub(lambda match: _COLUMNS[match[0]], plain)
     return changed.replace(f"FROM pharos.{rollup.table}", f"FROM {_name(rollup)}")
@@ -172,7 +173,8 @@ def read_directly(text: str, rollup: Rollup) -> str:
 async def query_sources(
     store: ColumnStore, sources: Sequence[Source], question: str, parameters: Mapping[str, Any]
 ) -> QueryResult:
-    """Run a query over the rows of all sources; it names them `sources`. Raises `StorageUnavailable`."""
+    """Run a query over the rows of all sources. The query refers to these rows as `sources`. Raises
+    `StorageUnavailable`."""
     direct = await direct_rollups(store)
     union = "\nUNION ALL\n".join(
         read_directly(source.text, source.rollup) if source.rollup in direct else source.text
@@ -180,7 +182,7 @@ async def query_sources(
     )
     rollups = {source.rollup for source in sources if source.rollup}
     is_planned = bool(rollups - direct)
-    # Older servers do not know the setting for direct reads, and have no direct reads.
+    # Older servers do not know this setting. They do not read rollups directly either.
     settings = (_READ_DIRECTLY if rollups & direct else "") + (_READ_ROLLUPS if is_planned else "")
     sql = f"WITH sources AS\n(\n{union}\n)\n{question}{LIMITS}"
     return await query_limited(store, sql, parameters, settings, uses_projections=is_planned)

@@ -9,16 +9,16 @@ from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_sql(__file__)
 LONGEST_TEXT = 10_000
-"""Characters of a text that a list shows."""
+"""Maximum number of characters of a text that a list shows."""
 LONGEST_NAME = 500
-"""Characters of a name, an ID or a route that a list shows: the limit of a filter."""
+"""Maximum number of characters of a name, an ID or a route that a list shows. A filter has the same limit."""
 LONGEST_JSON = 16_384
-"""Bytes of attributes or a payload that a list shows."""
+"""Maximum number of bytes of attributes or a payload that a list shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Empty texts match every event."""
+    """Conditions for events. An empty text matches every event."""
 
     type: str = ""
     service: str = ""
@@ -29,12 +29,12 @@ class EventFilter:
 
 
 class EventKey(NamedTuple):
-    """The position of an event in the order of the list; unique."""
+    """The position of an event in the order of the list. No two events have the same key."""
 
     time_ns: int
     log_offset: int
     log_id: int
-    """A hash of the log's name."""
+    """A hash of the name of the event log."""
     position: int
 
 
@@ -46,7 +46,8 @@ async def newest_events(
     after: EventKey | None,
     limit: int,
 ) -> list[dict[str, Any]]:
-    """Return at most `limit` events after `after` in descending order of their keys; the columns of `events.sql`.
+    """Return at most `limit` events that follow `after`, in descending order of their keys. A dictionary has the
+    columns of `events.sql`.
 
     Raises `StorageUnavailable`.
     """

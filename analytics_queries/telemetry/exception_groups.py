@@ -28,17 +28,17 @@ class GroupTimes(NamedTuple):
 
 
 class SeenRelease(NamedTuple):
-    """A version and an interval between two deployments in which a group was seen."""
+    """A version, and an interval between two deployments, in which a group was seen."""
 
     group: int
     service: str
     version: str
-    """The version named in the exceptions; empty if they have none."""
+    """The version that the exceptions name. Empty if they name none."""
     since_us: int
-    """Start of the interval; 0 before the first deployment."""
+    """When the interval begins. 0 if it is before the first deployment."""
     first_ns: int
-    """Time of the first exception of this service, version and interval: the sender's time, but not later than its
-    receipt."""
+    """When the first exception of this service, version and interval occurred: the sender's time, but not later than
+    the time of receipt."""
 
 
 async def seen_groups(
@@ -53,11 +53,11 @@ async def seen_groups(
     after: GroupKey | None = None,
     limit: int,
 ) -> list[dict[str, Any]]:
-    """Return at most `limit` groups that were seen in this range, after `after` in descending order of their keys; the
-    columns of the statement `page` in `exception_groups.sql`.
+    """Return at most `limit` groups that were seen in this range and follow `after`, in descending order of their keys.
+    A dictionary has the columns of the statement `page` in `exception_groups.sql`.
 
-    Rows that were stored after `snapshot_ms` (the store's clock) do not count. `only` and `without` are IDs of groups
-    to include and to exclude. Raises `StorageUnavailable`.
+    Rows that were stored after `snapshot_ms` (the store's clock) do not count. `only`, `without`: IDs of groups to
+    include and to exclude. Raises `StorageUnavailable`.
     """
     if only is not None and not only:
         return []
@@ -81,8 +81,8 @@ async def seen_groups(
 async def group_times(
     store: ColumnStore, environment_id: str, groups: Sequence[int]
 ) -> Mapping[int, GroupTimes]:
-    """Return the first and the last time at which these groups were seen, as far back as exceptions are kept. Unknown
-    groups are omitted. Raises `StorageUnavailable`."""
+    """Return the first and the last time at which each group was seen, as far back as exceptions are kept. Unknown
+    groups are left out. Raises `StorageUnavailable`."""
     if not groups:
         return {}
     parameters = {"environment": environment_id, "groups": list(groups)}
@@ -93,8 +93,8 @@ async def group_times(
 async def newest_samples(
     store: ColumnStore, environment_id: str, last_seen: Mapping[int, int]
 ) -> Mapping[int, dict[str, Any]]:
-    """Return the last exception of each group: kind, message, frame, stack, version, trace_id. Raises
-    `StorageUnavailable`."""
+    """Return the last exception of each group, with the columns kind, message, frame, stack, version and trace_id.
+    Raises `StorageUnavailable`."""
     if not last_seen:
         return {}
     parameters = {
@@ -111,9 +111,10 @@ async def newest_samples(
 async def releases_after(
     store: ColumnStore, environment_id: str, after_us: Mapping[int, int], bounds_us: Sequence[int]
 ) -> Sequence[SeenRelease]:
-    """Return the releases in which each group was seen after the group's given time, the earliest first.
+    """Return the releases in which each group was seen after the group's time in `after_us`, the earliest first.
 
-    `bounds_us` are the times of deployments, ascending. Times are microseconds since 1970. Raises `StorageUnavailable`.
+    `bounds_us`: the times of deployments, in ascending order. All times are microseconds since 1970. Raises
+    `StorageUnavailable`.
     """
     if not after_us:
         return []

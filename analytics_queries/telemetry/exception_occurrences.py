@@ -16,7 +16,7 @@ class OccurrenceKey(NamedTuple):
     time_ns: int
     identity: int
     source: str
-    """event, log or span."""
+    """The kind of record that reported the exception: event, log or span."""
 
 
 async def newest_occurrences(
@@ -27,8 +27,8 @@ async def newest_occurrences(
     after: OccurrenceKey | None,
     limit: int,
 ) -> list[dict[str, Any]]:
-    """Return at most `limit` exceptions after `after` in descending order of their keys; the columns of
-    `exception_occurrences.sql`. Raises `StorageUnavailable`."""
+    """Return at most `limit` exceptions that follow `after`, in descending order of their keys. A
+    dictionary has the columns of `exception_occurrences.sql`. Raises `StorageUnavailable`."""
     if after is not None:
         within = TimeRange(within.start, min(within.end, after.time_ns + 1))
     found: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""How many exceptions of some groups are there in each step of a time range?"""
+"""How many exceptions does each of some groups have in each step of a time range?"""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,8 +12,8 @@ _SQL = read_limited_sql(__file__)
 async def exception_trends(
     store: ColumnStore, environment_id: str, within: TimeRange, groups: Sequence[int], step_s: int
 ) -> Mapping[int, Sequence[tuple[int, int]]]:
-    """Return pairs of a step and its number of exceptions for each group, ascending. Steps are numbered in units of
-    their length since 1970; steps without exceptions are omitted. Raises `StorageUnavailable`."""
+    """Return for each group its (step, number of exceptions) pairs, in ascending order. The number of a step counts
+    steps of `step_s` seconds since 1970. Steps without exceptions are left out. Raises `StorageUnavailable`."""
     trends: dict[int, list[tuple[int, int]]] = {group: [] for group in groups}
     if not groups:
         return trends

@@ -1,5 +1,5 @@
-"""Queries that anybody with an API token may request. Each has limits for time and memory, and all queries of a request
-share a deadline."""
+"""Runs queries that anybody with an API token may request. Each query has limits for time and memory, and all queries
+of a request share a deadline."""
 
 import asyncio
 import contextlib
@@ -16,17 +16,17 @@ from storage_backends.sql_files import read_sql, read_statements
 T = TypeVar("T")
 
 _MAX_SECONDS = 20
-# The engine plans a query on one core. A request runs no more queries at once, so that it does not occupy the whole
-# engine.
+# The engine plans a query on one core. A request runs at most this many queries at once, so that it does not use the
+# whole engine.
 _QUERIES_AT_ONCE = 2
-# The embedded engine runs in the process that accepts telemetry.
+# This limit is needed because the embedded engine runs in the process that accepts telemetry.
 _MEMORY = "max_memory_usage = 1073741824"
-# Python needs several times the bytes of a result.
+# Python needs several times as much memory as a result has bytes.
 _MAX_BYTES = f"{_MEMORY}, max_result_bytes = 67108864, result_overflow_mode = 'throw'"
-# Read indexes before the parts: a search for a word that no part has then costs a fifth.
+# Read the indexes before the data parts: a search for a word that no part contains then costs only a fifth.
 _SETTINGS = f"{_MAX_BYTES}, max_threads = 2, use_skip_indexes_on_data_read = 0"
-# With projections, the engine checks each projection of each part before it reads a row, which takes half of the time
-# of most reads (decision 53).
+# If a query may use projections, the engine checks each projection of each data part before it reads a row. This takes
+# half of the time of most queries (decision 53).
 _NO_PROJECTIONS = ", optimize_use_projections = 0"
 _SETTINGS += _NO_PROJECTIONS
 LIMITS = f"\nSETTINGS max_execution_time = {_MAX_SECONDS}, {_SETTINGS}"
@@ -34,20 +34,20 @@ _deadline: ContextVar[float | None] = ContextVar("deadline of the queries of a r
 
 
 def read_limited_sql(module_file: str | Path) -> str:
-    """Return the text of the module's `.sql` file with the limits. A query that exceeds them raises
+    """Return the text of the module's `.sql` file, with the limits added. A query that exceeds a limit raises
     `StorageUnavailable`."""
     return read_sql(module_file).rstrip() + LIMITS
 
 
 def read_limited_statements(module_file: str | Path) -> Mapping[str, str]:
-    """Return the statements of the module's `.sql` file by name, each with the limits."""
+    """Return the statements in the module's `.sql` file by name, each with the limits added."""
     return {name: text + LIMITS for name, text in read_statements(module_file).items()}
 
 
 @contextlib.contextmanager
 def share_time(seconds: float) -> Iterator[None]:
-    """Give all queries that `query_limited` runs in this block this much time together. Inside another such block, they
-    get at most its remaining time."""
+    """Limit the total time of all queries that `query_limited` runs in this block to `seconds`. If the block is inside
+    another such block, its queries get at most the remaining time of the outer block."""
     outer, deadline = _deadline.get(), monotonic() + seconds
     token = _deadline.set(deadline if outer is None else min(outer, deadline))
     try:
@@ -64,8 +64,8 @@ async def query_limited(
     *,
     uses_projections: bool = False,
 ) -> QueryResult:
-    """Run a query whose text ends with `LIMITS`, within the rest of the shared time. `settings` are appended to its
-    settings. `uses_projections`: the engine may use projections.
+    """Run a query whose text ends with `LIMITS`, within the time that is left in the block of `share_time`. `settings`:
+    text to append to the query's settings. `uses_projections`: True if the engine may use projections.
 
     Raises `StorageUnavailable`, also if no time is left.
     """
@@ -86,9 +86,9 @@ async def command_limited(
     is_large: bool = False,
     settings: Sequence[str] = (),
 ) -> None:
-    """Run `INSERT … SELECT` within the rest of the shared time, with the memory and the threads of a query unless
-    `is_large`. Outside `share_time`, in a background worker, it may take minutes. `settings` are the settings of the
-    statement itself.
+    """Run an `INSERT … SELECT`, within the time that is left in the block of `share_time`. It has the memory and thread
+    limits of a query, unless `is_large` is True. Outside such a block, as in a background worker, the statement may
+    take minutes. `settings`: the settings of the statement itself.
 
     Raises `StorageUnavailable`, also if no time is left.
     """
@@ -102,8 +102,8 @@ async def command_limited(
 
 
 def _seconds_left() -> int | None:
-    """Return the rest of the shared time in seconds; None without a shared time. Raises `StorageUnavailable` if no time
-    is left."""
+    """Return how many seconds are left in the block of `share_time`. None outside such a block. Raises
+    `StorageUnavailable` if no time is left."""
     deadline = _deadline.get()
     if deadline is None:
         return None
@@ -114,8 +114,8 @@ def _seconds_left() -> int | None:
 
 
 async def run_together(*reads: Coroutine[Any, Any, T]) -> list[T]:
-    """Run independent reads of one request two at a time, and return their results. After an error the others are
-    cancelled, and have ended before the error is raised."""
+    """Run independent reads of one request, two at a time, and return their results. If a read fails, cancel the
+    others, wait for their end, and raise the error."""
     turns = asyncio.Semaphore(_QUERIES_AT_ONCE)
 
     async def run(read: Coroutine[Any, Any, T]) -> T:
@@ -130,5 +130,5 @@ async def run_together(*reads: Coroutine[Any, Any, T]) -> list[T]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for read in reads:
-            # Python would warn that a coroutine that has not begun was never awaited.
+            # Without this, Python would warn about a coroutine that was never awaited.
             read.close()

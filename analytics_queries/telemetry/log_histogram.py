@@ -21,10 +21,10 @@ _ROLLUPS = {
 
 
 class CountedRecords(NamedTuple):
-    """The records of one severity in one step."""
+    """Number of log records of one severity in one step."""
 
     step: int
-    """Number of the step, in units of its length since 1970."""
+    """The number of the step: it counts steps of this length since 1970."""
     severity_number: int
     records: int
 
@@ -32,10 +32,11 @@ class CountedRecords(NamedTuple):
 async def log_histogram(
     store: ColumnStore, environment_id: str, within: TimeRange, filters: LogFilter, step_s: int
 ) -> Sequence[CountedRecords]:
-    """Return the number of records for each step and severity number, ascending, without empty ones.
+    """Return the number of records by step and severity number, in ascending order. Steps and severities without
+    records are left out.
 
-    Rollups by minute have neither texts nor traces: with a filter on these, all records of the range are read. Raises
-    `StorageUnavailable`.
+    The rollups by minute contain neither texts nor traces. If a filter needs these, all records of the range are
+    read. Raises `StorageUnavailable`.
     """
     rolled_up = _split(within, filters, step_s)
     sources = [

@@ -1,4 +1,4 @@
-"""What was logged in a time range, over OTLP or as telemetry events, the newest first?"""
+"""Which log records, from OTLP or from telemetry events, were written in a time range, the newest first?"""
 
 import re
 from collections.abc import Sequence
@@ -14,41 +14,42 @@ _SQL = read_limited_statements(__file__)
 _MAX_UINT32 = 2**32 - 1
 _MAX_UINT64 = 2**64 - 1
 _MAX_SAME_KEY = 1000
-# Splits texts like the column store's index: at every ASCII character that is neither a letter nor a digit.
+# Splits a text in the same way as the column store's index: at every ASCII character that is neither a letter nor a
+# digit.
 _WORD = re.compile(r"[0-9A-Za-z\u0080-\U0010ffff]+")
 _UPPER = re.compile("[A-Z]+")
 
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """Empty texts match every record."""
+    """Conditions for log records. An empty text matches every record."""
 
     service: str = ""
     trace: str = ""
     least_severity: int = 0
-    """OpenTelemetry's number: 5 debug, 9 info, 13 warning, 17 error, 21 fatal."""
+    """Minimum severity as an OpenTelemetry number: 5 debug, 9 info, 13 warning, 17 error, 21 fatal."""
     words: Sequence[str] = ()
-    """Words that the text contains, from `search_words`."""
+    """Words that the text of a record must contain, as returned by `search_words`."""
 
 
 LogPlace = tuple[int, int, int]
-"""The time of a record in nanoseconds, the offset of its request in the event log, and a hash of the event log's
-name."""
+"""Where a record is: its time in nanoseconds since 1970, the offset of its request in the event log, and a hash of the
+event log's name."""
 
 
 class LogKey(NamedTuple):
-    """The end of a page. Records that one request logged at one time are ordered by their contents."""
+    """The end of a page. If one request logged several records at the same time, they are ordered by their contents."""
 
     time_ns: int
     log_offset: int
     log_id: int
-    """A hash of the log's name."""
+    """A hash of the name of the event log."""
     shown: int
-    """Number of records with this time and offset that were shown already."""
+    """Number of records with this time and offset that earlier pages have shown."""
 
 
 def search_words(text: str) -> Sequence[str]:
-    """Return the words of a search, in lower case and without repetition."""
+    """Return the different words of a search text, in lower case."""
     return tuple(
         dict.fromkeys(_UPPER.sub(lambda upper: upper[0].lower(), word) for word in _WORD.findall(text))
     )
@@ -62,8 +63,8 @@ async def newest_logs(
     after: LogKey | None,
     limit: int,
 ) -> tuple[list[dict[str, Any]], LogKey | None]:
-    """Return at most `limit` records after `after`, and the key of the last one if more records follow: the columns of
-    the statement `page` in `logs.sql`.
+    """Return at most `limit` records that follow `after`. Also return the key of the last one if more records follow,
+    and None otherwise. A dictionary has the columns of the statement `page` in `logs.sql`.
 
     Raises `StorageUnavailable`.
     """
@@ -84,7 +85,8 @@ async def newest_logs(
 async def newest_places(
     store: ColumnStore, environment_id: str, within: TimeRange, filters: LogFilter, limit: int
 ) -> list[LogPlace]:
-    """Return the places of at most `limit` newest records, without reading the records. Raises `StorageUnavailable`."""
+    """Return the places of the newest records, at most `limit`, without reading the records themselves. Raises
+    `StorageUnavailable`."""
     parameters = {
         **_shared_parameters(environment_id, filters, (within.end - 1, _MAX_UINT64, _MAX_UINT32)),
         **_range_parameters(within),
@@ -98,16 +100,16 @@ async def newest_places(
 async def logs_between(
     store: ColumnStore, environment_id: str, first: LogPlace, last: LogPlace, filters: LogFilter, limit: int
 ) -> list[dict[str, Any]]:
-    """Return the records from one place to another, both included, the newest first and at most `limit`: the columns of
-    the statement `page` in `logs.sql`. Raises `StorageUnavailable`."""
+    """Return the records from the place `first` to the place `last`, both included, the newest first and at most
+    `limit`. A dictionary has the columns of the statement `page` in `logs.sql`. Raises `StorageUnavailable`."""
     return await _read_page(store, _shared_parameters(environment_id, filters, last), first, limit, 0)
 
 
 async def following_logs(
     store: ColumnStore, environment_id: str, within: TimeRange, filters: LogFilter, limit: int
 ) -> list[dict[str, Any]]:
-    """Return the first `limit` records of the range, the oldest first: the columns of the statement `page` in
-    `logs.sql`. Raises `StorageUnavailable`."""
+    """Return the first `limit` records of the range, the oldest first. A dictionary has the columns of the statement
+    `page` in `logs.sql`. Raises `StorageUnavailable`."""
     own = {"environment": environment_id, **asdict(filters), "words": list(filters.words)}
     last = None
     for window in within.oldest_windows():
@@ -122,7 +124,7 @@ async def following_logs(
     if last is None:
         return []
     shared = _shared_parameters(environment_id, filters, last[:3])
-    # Records that one request logged at one time have the same key: the last ones are cut below.
+    # If one request logged several records at the same time, they have the same key. Surplus records are cut off below.
     rows = await _read_page(store, shared, (within.start, 0, 0), limit + _MAX_SAME_KEY, 0)
     return rows[::-1][:limit]
 
@@ -130,8 +132,8 @@ async def following_logs(
 async def _find_page_end(
     store: ColumnStore, within: TimeRange, shared: dict[str, Any], wanted: int
 ) -> LogKey | None:
-    """Return the key of the last of `wanted` records, or of the last record if there are fewer; None if there is no
-    record."""
+    """Return the key of the `wanted`th record. If there are fewer records, return the key of the last one. None if
+    there is no record."""
     last = None
     for window in within.newest_windows(has_index=bool(shared["words"])):
         parameters = {
@@ -153,7 +155,7 @@ async def _find_page_end(
 async def _read_page(
     store: ColumnStore, shared: dict[str, Any], first: LogPlace, rows: int, shown: int
 ) -> list[dict[str, Any]]:
-    """Return the records from `first` on, up to the place that `shared` ends after."""
+    """Return the records from `first` on, up to the end that is given in `shared`."""
     parameters = {
         **shared,
         "last_ns": first[0],

@@ -11,14 +11,15 @@ from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_sql(__file__)
 LONGEST_METRIC_NAME = 255
-"""OpenTelemetry's limit, in bytes. Longer names are not listed."""
+"""Maximum length of a name in bytes, as in OpenTelemetry. Longer names are not listed."""
 
 MetricKind = Literal["gauge", "counter", "up_down_counter", "histogram", "exponential_histogram", "summary"]
 _DELTA = 1
 
 
 class NameKey(NamedTuple):
-    """The position of a metric in the order of the list: a name may have points in several tables."""
+    """The position of a metric in the order of the list. A name alone does not suffice, because a metric may
+    have points in several tables."""
 
     name: str
     table: str
@@ -30,15 +31,16 @@ class NamedMetric:
 
     name: str
     table: str
-    """gauge, sum, histogram, exponential_histogram, summary, or event: telemetry events of the type metric."""
+    """The kind of the metric: gauge, sum, histogram, exponential_histogram, summary, or event (telemetry
+    events of the type metric)."""
     last_seen_ns: int
     unit: str
     description: str
     is_delta: bool
-    """True if its points are increases, False if they are totals."""
+    """True if the points are increases. False if they are totals."""
     is_monotonic: bool
     services: Sequence[str]
-    """Up to 20."""
+    """The services that report the metric, at most 20."""
 
     @property
     def key(self) -> NameKey:
@@ -65,10 +67,10 @@ async def metric_names(
     after: NameKey | None = None,
     limit: int,
 ) -> list[NamedMetric]:
-    """Return at most `limit` metrics after `after`, in ascending order of their keys.
+    """Return at most `limit` metrics that follow `after`, in ascending order of their keys.
 
-    `name` is the whole name, `search` a part of it in any case; empty texts match every metric. Raises
-    `StorageUnavailable`.
+    `name`: the whole name. `search`: a part of the name, in upper or lower case. An empty text matches every
+    metric. Raises `StorageUnavailable`.
     """
     after = after or NameKey("", "")
     parameters = {

@@ -29,41 +29,41 @@ MAX_STEPS = 1000
 MAX_GROUPS = 50
 _MAX_BUCKET_MAPS = 10_000
 _SERVICE = "service"
-# A cumulative series needs its last point before the range. Few are reported more rarely than this.
+# A cumulative series needs its last point before the range. Only few series are reported more rarely than this.
 _LOOK_BACK_NS = 15 * 60 * SECOND_NS
 
 
 def fitting_aggregations(metric: NamedMetric) -> Sequence[Aggregation]:
-    """Return the aggregations that the metric supports, the default first."""
+    """Return the aggregations that the metric supports. The default comes first."""
     return _AGGREGATIONS["counter" if _has_increases(metric) else metric.kind]
 
 
 def _has_increases(metric: NamedMetric) -> bool:
-    """Return True if the points of a sum are only meaningful as increases."""
+    """Return True if the points of a sum only make sense as increases."""
     return metric.kind == "counter" or (metric.kind == "up_down_counter" and metric.is_delta)
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesRequest:
-    """The parameters of a read of a metric."""
+    """What to read of a metric: the time range, the steps, the aggregation and the groups."""
 
     within: TimeRange
     step_ms: int
     aggregation: Aggregation
     group_by: str = ""
-    """`service` or the name of an attribute; empty: one series of all points."""
+    """Groups the points: `service` or the name of an attribute. Empty: all points become one series."""
     groups: int = 10
-    """The maximum number of groups to return: those with the largest points."""
+    """Maximum number of groups to return. These are the groups with the largest points."""
     service: str = ""
     attribute: str = ""
-    """Only points with this attribute (if it is not empty) and value."""
+    """Read only points whose attribute of this name has this value. An empty name: read all points."""
     value: str = ""
 
 
 @dataclass(slots=True)
 class GroupSeries:
-    """The values of one group: pairs of the step's time in milliseconds since 1970 and the value. Steps without points
-    are omitted."""
+    """The values of one group, as pairs: the time of the step in milliseconds since 1970, and the value. Steps without
+    points are left out."""
 
     group: str
     points: list[tuple[int, float]] = field(default_factory=list)
@@ -72,8 +72,8 @@ class GroupSeries:
 async def metric_series(
     store: ColumnStore, environment_id: str, metric: NamedMetric, request: SeriesRequest
 ) -> tuple[Sequence[GroupSeries], int]:
-    """Return the series of the groups with the largest points, and the number of all groups. The aggregation must be
-    one of `fitting_aggregations`. Raises `StorageUnavailable`."""
+    """Return the series of the groups with the largest points, and the total number of groups. The requested
+    aggregation must be one of `fitting_aggregations`. Raises `StorageUnavailable`."""
     source, question, read = _choose(metric, request)
     is_total = question in ("increases", "bucket_quantiles") and not metric.is_delta
     parameters: dict[str, Any] = {
@@ -98,14 +98,14 @@ async def metric_series(
         if not groups:
             return [], 0
     quantile = _QUANTILES.get(request.aggregation, 0.0)
-    # The store adds up the buckets of each step and group in memory.
+    # The store adds up the buckets of each step and each group in memory.
     steps = request.within.seconds * 1000 / request.step_ms + 1
     at_once = max(1, int(_MAX_BUCKET_MAPS / steps)) if question == "bucket_quantiles" else len(groups)
     series: list[GroupSeries] = []
     for first in range(0, len(groups), at_once):
         some = groups[first : first + at_once]
         result = await _ask(store, source, question, {**parameters, "groups": some, "quantile": quantile})
-        # In a thread, because there may be 50,000 values.
+        # Use a thread, because there may be 50,000 values.
         series += await asyncio.to_thread(_read_series, request, some, result, read)
     return series, all_groups
 
@@ -132,8 +132,8 @@ _Read = Callable[[dict[str, Any]], float | None]
 
 
 def _choose(metric: NamedMetric, request: SeriesRequest) -> tuple[str, str, _Read]:
-    """Return the source of the points, the query over them, and a function that reads the value from a row of its
-    result."""
+    """Return three things: the source of the points, the query over the points, and a function that reads the value
+    from a row of the query's result."""
     aggregation = request.aggregation
     quantile = _QUANTILES.get(aggregation)
     if metric.kind in ("histogram", "exponential_histogram", "summary"):
@@ -173,7 +173,7 @@ def _read_total(request: SeriesRequest) -> _Read:
 
 
 def _seconds_of_step(request: SeriesRequest, step: int) -> float:
-    """Return how many seconds of the step are in the range: the first and the last step may be cut."""
+    """Return how many seconds of the step lie in the range. The range may cut the first and the last step."""
     step_ns = request.step_ms * 1_000_000
     begin = max(request.within.start, step * step_ns)
     end = min(request.within.end, (step + 1) * step_ns)

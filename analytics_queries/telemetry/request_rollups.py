@@ -14,13 +14,13 @@ _SQL = read_statements(__file__)
 _MINUTE_S = 60
 _HOUR_S = 3600
 _DAY_S = 86_400
-# The single step of a range that is not divided.
+# The length of the only step, if the range is not divided into steps.
 _ONE_STEP_S = 2**32 - 1
 _TABLES = {"event": "telemetry_events", "span": "otel_traces"}
 
 
 class Percentiles(NamedTuple):
-    """Percentiles of durations in milliseconds, with an error of at most 1 %; None if no request has a duration."""
+    """Percentiles of durations in milliseconds. The error is at most 1 %. None if no request has a duration."""
 
     p50: float | None
     p95: float | None
@@ -33,7 +33,7 @@ class RequestStep:
 
     service: str
     step: int
-    """Number of the step, in units of its length since 1970."""
+    """The number of the step: it counts steps of this length since 1970."""
     requests: int
     errors: int
     durations: Percentiles
@@ -41,20 +41,20 @@ class RequestStep:
 
 @dataclass(frozen=True, slots=True)
 class RolledUpRange:
-    """A time range split into whole days, further whole hours and minutes, and the rest. Times are seconds since
+    """A time range, split into whole days, whole hours, whole minutes, and the rest. Times are seconds since
     1970."""
 
     within: TimeRange
     hours: tuple[int, int]
-    """From the first whole hour to the last one, including the days."""
+    """From the first to the last boundary of a whole hour. This includes the whole days."""
     minutes: tuple[int, int]
-    """From the first whole minute to the last one, including the hours."""
+    """From the first to the last boundary of a whole minute. This includes the whole hours."""
     days: tuple[int, int] | None = None
-    """UTC days; None without a whole day."""
+    """The whole days in UTC. None if the range contains no whole day."""
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the sources in `.sql` files."""
+        """Return the parameters for the sources in `.sql` files."""
         begin_s, end_s = self.minutes
         edges = (self.within.start, begin_s * SECOND_NS, end_s * SECOND_NS, self.within.end - 1)
         row_days = {from_nanoseconds(time).date() for time in edges}
@@ -75,7 +75,7 @@ class RolledUpRange:
 
     @property
     def sources(self) -> Sequence[str]:
-        """Return the sources to read: `days`, `hours`, `minutes` and `rows`."""
+        """Return the names of the sources to read, out of `days`, `hours`, `minutes` and `rows`."""
         (hour, past_hour), (minute, past_minute) = self.hours, self.minutes
         day, past_day = self.days or (past_hour, past_hour)
         found = []
@@ -97,8 +97,9 @@ def _days_between(within: TimeRange) -> range:
 def roll_up(
     within: TimeRange, step_s: int | None, *, has_minutes: bool = True, has_days: bool = False
 ) -> RolledUpRange:
-    """Split the range into whole days, hours, minutes and the rest, as far as steps of this length consist of these
-    units (None for a single step). `has_minutes`, `has_days`: rollups by minute and by day exist."""
+    """Split the range into whole days, hours, minutes and the rest. Use only units that divide a step of `step_s`
+    seconds evenly (None: a single step). `has_minutes`, `has_days`: True if there are rollups by minute and by
+    day."""
     minutes = _whole(within, _MINUTE_S if has_minutes else _HOUR_S)
     hours = _whole(within, _HOUR_S)
     whole_days = _whole(within, _DAY_S)
@@ -113,8 +114,8 @@ def roll_up(
 
 
 def _whole(within: TimeRange, unit_s: int) -> tuple[int, int]:
-    """Return the first and the last boundary of whole units in the range; both are the range's end if it has no
-    boundary."""
+    """Return the first and the last boundary of a whole unit in the range. If the range has no such boundary, both
+    are the end of the range."""
     begin = -(-within.start // (unit_s * SECOND_NS)) * unit_s
     end = within.end // (unit_s * SECOND_NS) * unit_s
     if begin < end:
@@ -134,10 +135,11 @@ async def request_steps(
     has_durations: bool = True,
     limit: int,
 ) -> Sequence[RequestStep]:
-    """Return the requests of each service and step, in the order of services and steps.
+    """Return the requests of each service in each step, sorted by service and by step.
 
-    Steps without requests are omitted. `step_s`: the length of steps; None for a single step. `services`: only these
-    services, unless empty. `after`: only services after this one. Raises `StorageUnavailable`.
+    Steps without requests are left out. `step_s`: the length of a step in seconds; None for a single step.
+    `services`: read only these services, unless it is empty. `after`: read only services whose names come after this
+    one. Raises `StorageUnavailable`.
     """
     parameters = {
         "services": list(services),
@@ -156,9 +158,9 @@ async def request_steps(
 async def request_series(
     store: ColumnStore, environment_id: str, within: TimeRange, *, service: str, step_s: int, limit: int
 ) -> tuple[RequestStep | None, Sequence[RequestStep]]:
-    """Return the requests of a service in the whole range (None if there are none), and in up to `limit` steps that
-    have requests. Raises `StorageUnavailable`."""
-    # One more row: the whole range.
+    """Return the requests of a service in the whole range (None if there are none), and the requests in each of up
+    to `limit` steps. Steps without requests are left out. Raises `StorageUnavailable`."""
+    # Read one more row, which is for the whole range.
     parameters = {"services": [service], "limit": limit + 1}
     rows = await _ask(store, environment_id, within, step_s, "series", parameters)
     found = [
@@ -193,7 +195,8 @@ async def _ask(
 
 
 def find_rollup(what: str, signal: str, unit: str) -> Rollup | None:
-    """Return the rollup of `requests` or `calls` of a signal by `minutes`, `hours` or `days`; None for `rows`."""
+    """Return the rollup of `requests` or `calls` of this signal by `minutes`, `hours` or `days`. None for `rows`,
+    which are no rollup."""
     return None if unit == "rows" else Rollup(_TABLES[signal], f"{what}_by_{unit.removesuffix('s')}")
 
 
@@ -203,5 +206,5 @@ def have_days(what: str, direct: frozenset[Rollup]) -> bool:
 
 
 def finite(value: float) -> float | None:
-    """Return the value, or None if it is not a number: the percentile of no durations."""
+    """Return the value. Return None if it is NaN, as is the percentile of an empty set of durations."""
     return value if math.isfinite(value) else None

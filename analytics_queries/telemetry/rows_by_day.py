@@ -1,4 +1,5 @@
-"""How many telemetry events, spans, log records and metric points do environments have of each day?"""
+"""How many telemetry events, spans, log records and metric points does each environment have of each
+day?"""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -8,14 +9,14 @@ from analytics_queries.telemetry.limited_sql import query_limited, read_limited_
 from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_sql(__file__)
-# Keeps the value under the limit of a server's form, 256 KiB.
+# With this number, the parameter stays below the server's limit of 256 KiB for a form value.
 _BATCH = 2000
 
 Kind = Literal["events", "spans", "log_records", "metric_points"]
 
 
 class DayOfEnvironment(NamedTuple):
-    """A calendar day of receipt, in UTC, of one environment."""
+    """One environment, and the calendar day (UTC) on which rows were received."""
 
     environment_id: str
     day: date
@@ -25,7 +26,8 @@ class DayOfEnvironment(NamedTuple):
 async def rows_by_day(
     store: ColumnStore, environment_ids: Sequence[str], since: date
 ) -> Mapping[DayOfEnvironment, int]:
-    """Return the number of stored rows by day since the day `since`, without empty days.
+    """Return the number of stored rows by environment and day, since the day `since`. Days without
+    rows are left out.
 
     Rows whose retention has ended do not count. Raises `StorageUnavailable`.
     """

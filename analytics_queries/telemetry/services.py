@@ -10,7 +10,8 @@ from storage_backends.column_store.interface import ColumnStore
 
 @dataclass(frozen=True, slots=True)
 class ServiceFigures:
-    """Requests of a service. Percentiles of durations are milliseconds, None if no request has a duration."""
+    """The requests of a service. Percentiles of durations are in milliseconds. They are None if no request has a
+    duration."""
 
     service: str
     requests: int
@@ -21,7 +22,7 @@ class ServiceFigures:
 async def service_figures(
     store: ColumnStore, environment_id: str, within: TimeRange, *, after: str | None = None, limit: int
 ) -> Sequence[ServiceFigures]:
-    """Return at most `limit` services after `after`, in the order of their names.
+    """Return at most `limit` services, sorted by name. Their names come after `after`.
 
     Requests are telemetry events of the types request and job, and spans of the kinds Server and Consumer. The
     percentiles have an error of at most 1 %. Raises `StorageUnavailable`.
@@ -33,7 +34,8 @@ async def service_figures(
 async def service_trends(
     store: ColumnStore, environment_id: str, within: TimeRange, services: Sequence[str], step_s: int
 ) -> Mapping[str, Sequence[RequestStep]]:
-    """Return requests and errors of these services in each step that has requests. Raises `StorageUnavailable`."""
+    """Return the requests and errors of these services in each step. Steps without requests are left out. Raises
+    `StorageUnavailable`."""
     if not services:
         return {}
     steps = len(services) * (int(within.seconds) // step_s + 2)

@@ -19,17 +19,17 @@ _SIGNALS = ("event", "span")
 
 
 class CallKey(NamedTuple):
-    """A call of a service."""
+    """Identifies a kind of call: its service and its name."""
 
     service: str
     kind: CallKind
     name: str
-    """The route, the name of the job or of the span, or the statement: its first 500 characters."""
+    """The first 500 characters of the route, of the name of the job or span, or of the statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallFigures:
-    """The calls of one route, job or statement."""
+    """The figures of all calls of one route, job or statement."""
 
     key: CallKey
     calls: int
@@ -48,11 +48,12 @@ async def slowest_calls(
     sort: CallSort = "time",
     limit: int,
 ) -> tuple[Sequence[CallFigures], int]:
-    """Return at most `limit` calls in the order of `sort`, the largest first, and the number of all calls.
+    """Return at most `limit` kinds of calls, sorted by `sort`, the largest first. Also return how many kinds of calls
+    there are.
 
-    Queries are telemetry events of that type and spans of the kind Client with the attribute `db.system.name` or
-    `db.system`; the others are telemetry events of the types request and job, and spans of the kinds Server and
-    Consumer. Raises `StorageUnavailable`.
+    With `are_queries`, the calls are database queries: telemetry events of the type query, and spans of the kind
+    Client with the attribute `db.system.name` or `db.system`; without it, they are telemetry events of the types
+    request and job, and spans of the kinds Server and Consumer. Raises `StorageUnavailable`.
     """
     has_days = have_days("calls", await direct_rollups(store))
     rolled_up = roll_up(within, None, has_minutes=False, has_days=has_days)
@@ -68,7 +69,7 @@ async def slowest_calls(
     }
     durations: Mapping[CallKey, Percentiles]
     if units == ["rows"]:
-        # The range has only raw rows: read them once, together with the percentiles.
+        # The range has only raw rows. Read them once, together with the percentiles.
         asked = {**parameters, "calls": []}
         rows = (await _ask(store, units, "top_calls_with_percentiles", asked, suffix="_durations")).rows
         keys = [CallKey(*row[:3]) for row in rows]
@@ -92,8 +93,8 @@ async def _read_durations(
     keys: Sequence[CallKey],
     parameters: Mapping[str, Any],
 ) -> Mapping[CallKey, Percentiles]:
-    """Return the percentiles of these calls. They cost the most, so they are read only for few calls and only from the
-    sources that have these calls."""
+    """Return the percentiles of these calls. Percentiles cost the most, so they are read only for few calls, and only
+    from the sources that have these calls."""
     if not keys:
         return {}
     asked = {**parameters, "calls": [(key.service, key.name) for key in keys]}

@@ -1,23 +1,23 @@
-"""The order of the spans of a trace: each after its parent, with its depth."""
+"""Orders the spans of a trace: each span follows its parent and has a depth."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 
 class PlacedSpan(NamedTuple):
-    """A span in the tree."""
+    """A span and its place in the tree."""
 
     place: int
-    """The position of the span among the given ones."""
+    """The index of the span in the given sequence."""
     depth: int
-    """0 for a span without a parent in the trace."""
+    """The depth of the span. 0 if its parent is not in the trace."""
 
 
 def span_tree(spans: Sequence[tuple[str, str]]) -> list[PlacedSpan]:
     """Return the spans in depth-first order; siblings stay in the given order. `spans` are pairs of ID and parent's ID;
     IDs are unique.
 
-    A span whose parent is not among them has depth 0, and so has the first span of a cycle.
+    A span has depth 0 if its parent is not in `spans`, or if it is the first span of a cycle.
     """
     places = {span_id: place for place, (span_id, _) in enumerate(spans)}
     children: dict[int, list[int]] = {}
@@ -30,7 +30,7 @@ def span_tree(spans: Sequence[tuple[str, str]]) -> list[PlacedSpan]:
             children.setdefault(parent, []).append(place)
     placed: list[PlacedSpan] = []
     seen = [False] * len(spans)
-    # Spans that are not reachable from a root are in a cycle, or below one.
+    # A span that no root leads to is part of a cycle, or is below one.
     for root in (*roots, *range(len(spans))):
         waiting = [] if seen[root] else [(root, 0)]
         while waiting:

@@ -1,4 +1,4 @@
-"""The time range of a read, and the windows in which its newest rows are searched."""
+"""The time range of a query, and the parts of it in which the newest rows are searched first."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 SECOND_NS = 1_000_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-# Rows are not stored in the order of time, so a query sorts all rows of its window. The first window fills most pages.
-# It has the last 15 minutes, because lists also include the next 10 minutes.
+# Rows are not stored in the order of their times, so a query sorts all rows of its window. The first window suffices
+# for most pages. It covers the last 15 minutes, because lists also include the next 10 minutes.
 _WINDOWS_NS = tuple(seconds * SECOND_NS for seconds in (25 * 60, 4 * 3600, 2 * 86_400))
 
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """Times from `start` (inclusive) to `end` (exclusive), in nanoseconds since 1970."""
+    """The times from `start` (inclusive) to `end` (exclusive), in nanoseconds since 1970."""
 
     start: int
     end: int
@@ -24,10 +24,10 @@ class TimeRange:
         return (self.end - self.start) / SECOND_NS
 
     def newest_windows(self, *, has_index: bool = False) -> Iterator["TimeRange"]:
-        """Yield consecutive parts of the range, the newest first; each is longer than the one before.
+        """Yield consecutive parts of the range, the newest first. Each part is longer than the one before.
 
-        Each begins at a whole second, except for the last one. `has_index`: an index finds the rows, so fewer windows
-        suffice.
+        Each part begins at a whole second, except for the last one. `has_index`: True if an index finds the rows, so
+        that fewer parts suffice.
         """
         end = self.end
         for width in _WINDOWS_NS[::2] if has_index else _WINDOWS_NS:
@@ -39,7 +39,8 @@ class TimeRange:
             yield TimeRange(self.start, end)
 
     def oldest_windows(self) -> Iterator["TimeRange"]:
-        """Yield ranges with the same start, each longer than the one before; the last one is the whole range."""
+        """Yield ranges that all begin at `start`. Each is longer than the one before, and the last one is the whole
+        range."""
         for width in _WINDOWS_NS:
             if self.start + width >= self.end:
                 break
@@ -48,16 +49,16 @@ class TimeRange:
 
 
 def to_nanoseconds(moment: datetime) -> int:
-    """Return nanoseconds since 1970."""
+    """Return the time in nanoseconds since 1970."""
     return (moment - _EPOCH) // _MICROSECOND * 1000
 
 
 def from_nanoseconds(nanoseconds: int) -> datetime:
-    """Return the UTC time, cut to microseconds."""
+    """Return the time as a UTC `datetime`, cut to microseconds."""
     return _EPOCH + nanoseconds // 1000 * _MICROSECOND
 
 
 def microseconds_from(nanoseconds: int) -> int:
     """Return the first microsecond since 1970 that is not before this time. A time in microseconds is before the result
-    exactly if it is before this time."""
+    exactly if it is before the given time."""
     return -(-nanoseconds // 1000)

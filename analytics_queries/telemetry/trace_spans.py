@@ -8,7 +8,7 @@ from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_sql(__file__)
 _LONGEST_JSON = 4096
-"""Bytes of the attributes of each span, and of each of its events."""
+"""Maximum number of bytes of the attributes of a span, and of each of its events."""
 # The response for a trace of 5,000 spans must stay small enough for a browser.
 _LONGEST_TRACE = 8 * 1024 * 1024
 _MAX_EVENTS = 20
@@ -17,10 +17,10 @@ _MAX_EVENTS = 20
 async def trace_spans(
     store: ColumnStore, environment_id: str, trace_id: str, limit: int
 ) -> list[dict[str, Any]]:
-    """Return at most `limit` spans in the order of their start; the columns of `trace_spans.sql`.
+    """Return at most `limit` spans, sorted by their start. A dictionary has the columns of `trace_spans.sql`.
 
-    `trace_id` is in lower case. A span has its first 20 events; those after 8 MiB have no attributes and no events.
-    Raises `StorageUnavailable`.
+    `trace_id` is in lower case. Each span has at most its first 20 events. Spans beyond the first 8 MiB have no
+    attributes and no events. Raises `StorageUnavailable`.
     """
     parameters = {
         "environment": environment_id,

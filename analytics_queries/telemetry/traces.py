@@ -10,20 +10,20 @@ from analytics_queries.telemetry.time_range import SECOND_NS, TimeRange
 from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_statements(__file__)
-# The table of trace times has a row for each insert with spans of a trace.
+# The table of trace times has a row for each insert that contains spans of a trace. A trace has about this many rows.
 _ROWS_PER_TRACE = 4
 _NEWEST_SECONDS = 2 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class TraceFilter:
-    """Selects traces with a span that meets all conditions. Empty texts match every span."""
+    """Conditions for traces: at least one span of the trace must meet all of them. An empty text matches every span."""
 
     service: str = ""
     name: str = ""
     only_errors: bool = False
     least_ns: int = 0
-    """The minimum duration of the span."""
+    """The minimum duration of the span in nanoseconds."""
 
 
 class TraceKey(NamedTuple):
@@ -41,11 +41,11 @@ async def newest_traces(
     after: TraceKey | None,
     limit: int,
 ) -> list[dict[str, Any]]:
-    """Return at most `limit` traces after `after` in descending order of their keys; the columns of the statement
-    `page` in `traces.sql`.
+    """Return at most `limit` traces that follow `after`, in descending order of their keys. A dictionary has the
+    columns of the statement `page` in `traces.sql`.
 
-    A trace that lasts for more than a day is listed once a day. One whose spans are still being received may move to an
-    earlier start, and is then listed again. Raises `StorageUnavailable`.
+    A trace that lasts for more than a day is listed once for each day. While spans of a trace are still being received,
+    its start may move to an earlier time; the trace is then listed again. Raises `StorageUnavailable`.
     """
     if after is not None:
         within = TimeRange(within.start, min(within.end, after.started_ns + 1))
@@ -59,7 +59,8 @@ async def newest_traces(
         page = await _without_earlier(store, environment_id, window, rows)
         found += page
         if len(page) < len(rows) == wanted:
-            # Few traces are long enough for this extra query, and reading more pages because of them would be slower.
+            # Few traces are so long that they need this extra query. Reading more pages because of them would be
+            # slower.
             after = TraceKey(rows[-1]["started_ns"], rows[-1]["trace_id"])
             wanted = limit - len(found)
             found += await _read_window(
@@ -73,7 +74,7 @@ async def newest_traces(
 async def _find_first_start(
     store: ColumnStore, environment_id: str, within: TimeRange, limit: int
 ) -> int | None:
-    """Return the start, a whole second, of a window that probably has `limit` traces; None if too few traces began
+    """Return a start, as a whole second, from which there are probably `limit` traces. None if too few traces began
     lately."""
     end_s = -(-within.end // SECOND_NS)
     parameters = {
@@ -128,8 +129,8 @@ async def _read_window(
 async def _without_earlier(
     store: ColumnStore, environment_id: str, window: TimeRange, rows: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the traces that began in the window. Other traces have only later spans in the window, not the first
-    one."""
+    """Return the traces that began in the window. All other traces have only later spans in the window, and not their
+    first span."""
     doubtful = [row["trace_id"] for row in rows if not row["begins_with_root"]]
     if not doubtful:
         return list(rows)

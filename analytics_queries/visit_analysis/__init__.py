@@ -1,1 +1,2 @@
-"""Queries over visits of a site in any period, selected by conditions. They read the rollups of `visits/`."""
+"""Queries over the visits of a site in any period, selected by conditions. They read the daily rollups of
+`visits/`."""

@@ -16,8 +16,8 @@ Dimension = Literal[
     "os",
     "event",
 ]
-"""`page`: a page that the visit viewed; `event`: an event that it sent on the day; all others: properties of the
-visit."""
+"""What a condition compares. `page`: a page that the visit viewed. `event`: an event that the visit sent on the day.
+All others: properties of the visit."""
 Operator = Literal["is", "is_not", "contains", "contains_not"]
 
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
@@ -25,8 +25,9 @@ DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The visit has one of the values (`is`), none of them (`is_not`), a value that contains one of the texts in any
-    case (`contains`), or no such value (`contains_not`)."""
+    """A condition on the values of a visit. `is`: it has one of the given values. `is_not`: it has none of them.
+    `contains`: it has a value that contains one of the texts, in upper or lower case. `contains_not`: it has no such
+    value."""
 
     operator: Operator
     dimension: Dimension
@@ -49,13 +50,13 @@ _CLAUSES: Mapping[str, tuple[str, str]] = {
         f"arrayExists(each -> {_PARTS.format('each', 'event')}, action_names)",
     ),
 }
-"""SQL conditions by dimension: for `is`, and for `contains`."""
+"""The SQL conditions of each dimension: first for `is`, then for `contains`."""
 
 
 def filter_visits(sql: str, conditions: Sequence[Condition]) -> str:
-    """Replace `{conditions}` in the query with the SQL of these conditions.
+    """Return the query with the SQL of these conditions in place of `{conditions}`.
 
-    Dimensions without a condition are omitted, because the engine would spend time on planning them.
+    Dimensions without a condition are left out, because the engine would spend time on planning them.
     """
     clauses = [_clause(each) for each in conditions if each.values]
     return sql.replace("{conditions}", " AND ".join(clauses) or "true")
@@ -68,7 +69,8 @@ def _clause(condition: Condition) -> str:
 
 
 def condition_parameters(conditions: Sequence[Condition]) -> Mapping[str, Any]:
-    """Return the SQL parameters. A dimension has at most one condition on its values and one on texts in them."""
+    """Return the SQL parameters of the conditions. A dimension may have one condition on its values, and one on
+    texts in its values."""
     parameters: dict[str, Any] = {}
     for dimension in DIMENSIONS:
         for suffix in ("", "_part"):

@@ -1,4 +1,4 @@
-"""How often did visitors of a site reach its goals, and with what revenue?"""
+"""How often did the visitors of a site reach its goals, and how much revenue did this make?"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _SQL = read_limited_sql(__file__)
 
 @dataclass(frozen=True, slots=True)
 class GoalConversions:
-    """The visitors of a period, and the conversions by event and by path."""
+    """The number of visitors in a period, and the conversions by event and by path."""
 
     visitors: int
     events: Mapping[str, Conversions]
@@ -29,7 +29,7 @@ class GoalConversions:
 async def goal_conversions(
     store: ColumnStore, request: AnalysisRequest, period: Period, runs: Mapping[date, int]
 ) -> GoalConversions:
-    """Return the conversions of the goals of the request. Raises `StorageUnavailable`."""
+    """Return the conversions of the goals in `request`. Raises `StorageUnavailable`."""
     stored: Mapping[date, Figures] = {}
     rows: list[Sequence[Any]] = []
     if not request.conditions:

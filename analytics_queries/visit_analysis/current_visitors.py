@@ -10,12 +10,12 @@ from storage_backends.column_store.interface import ColumnStore
 _SQL = read_limited_sql(__file__)
 
 PRESENT = timedelta(minutes=5)
-"""How long a visitor counts as present on a site after an event."""
+"""How long after an event a visitor counts as present on a site."""
 
 
 async def current_visitors(store: ColumnStore, site_ids: Sequence[int], now: datetime) -> Mapping[int, int]:
-    """Return the number of visitors with an event in the last 5 minutes by site, without empty sites. Raises
-    `StorageUnavailable`."""
+    """Return the number of visitors with an event in the last 5 minutes, by site. Sites without visitors are
+    left out. Raises `StorageUnavailable`."""
     since = now - PRESENT
     parameters = {"site_ids": list(site_ids), "since": since.date(), "since_ms": to_epoch_ms(since)}
     return {

@@ -13,15 +13,15 @@ from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_statements
 
 _SQL = read_statements(__file__)
-# A date before every rollup: no day is cut.
+# A date before every rollup. With it, no day is cut.
 _NO_DAY = date(1970, 1, 1)
 
 
 async def daily_figures(
     store: ColumnStore, request: AnalysisRequest, period: Period, runs: Mapping[date, int]
 ) -> Mapping[date, Figures]:
-    """Return the figures by day; the last day counts up to `period.end`. Days without visits are omitted. Raises
-    `StorageUnavailable`."""
+    """Return the figures by day. The last day counts up to `period.end`. Days without visits are left out.
+    Raises `StorageUnavailable`."""
     stored: Mapping[date, Figures] = {}
     if not request.conditions:
         days = whole_days(period, request.timezone)

@@ -16,8 +16,8 @@ _SQL = read_limited_sql(__file__)
 async def hourly_figures(
     store: ColumnStore, request: AnalysisRequest, period: Period, runs: Mapping[date, int]
 ) -> Mapping[int, Figures]:
-    """Return the figures, without conversions, by hours since the period began, without empty hours. Raises
-    `StorageUnavailable`."""
+    """Return the figures, without conversions. The key counts hours since the beginning of the period. Hours
+    without visits are left out. Raises `StorageUnavailable`."""
     rows = (
         await query_limited(store, filter_visits(_SQL, request.conditions), request.parameters(period, runs))
     ).rows

@@ -19,7 +19,7 @@ _METRICS = 5
 async def page_speed(
     store: ColumnStore, request: AnalysisRequest, period: Period, runs: Mapping[date, int]
 ) -> Mapping[str, Speed]:
-    """Return the 75th percentiles by metric. Raises `StorageUnavailable`."""
+    """Return the 75th percentile of each Web Vital, by its name. Raises `StorageUnavailable`."""
     rows = (
         await query_limited(store, filter_visits(_SQL, request.conditions), request.parameters(period, runs))
     ).rows
@@ -29,8 +29,8 @@ async def page_speed(
 async def speed_of_pages(
     store: ColumnStore, request: AnalysisRequest, period: Period, runs: Mapping[date, int], most: int
 ) -> Mapping[str, Mapping[str, Speed]]:
-    """Return the 75th percentiles by metric of the `most` pages with the most samples, in that order. Raises
-    `StorageUnavailable`."""
+    """Return the 75th percentile of each Web Vital for the `most` pages that have the most samples, in that
+    order. Raises `StorageUnavailable`."""
     parameters = {
         **request.parameters(period, runs),
         "timezone": request.timezone,

@@ -1,4 +1,4 @@
-"""Rollups of a site, checked once for all requests that a page sends at the same time."""
+"""Checks the rollups of a site once for all requests that a page sends at the same time."""
 
 import time
 from collections import OrderedDict
@@ -15,7 +15,7 @@ _MOST_SITES = 1000
 
 @dataclass(frozen=True, slots=True)
 class CheckedRollups:
-    """Current runs by day, with all events before `now`."""
+    """The current run of each day. Together, the runs contain all events before `now`."""
 
     runs: Mapping[date, int]
     now: datetime
@@ -29,7 +29,7 @@ class _Remembered:
 
 
 class RecentRollups:
-    """Caches for 5 s which rollups of a site are current."""
+    """Remembers for 5 s which rollups of a site are current."""
 
     def __init__(self) -> None:
         self._remembered: OrderedDict[tuple[int, str], _Remembered] = OrderedDict()
@@ -37,7 +37,7 @@ class RecentRollups:
     async def check(
         self, store: ColumnStore, site_id: int, timezone: str, days: Sequence[date], now: datetime
     ) -> CheckedRollups:
-        """Return the current runs of `days`; stale rollups are refreshed first. Raises `StorageUnavailable`."""
+        """Return the current runs of `days`. Stale rollups are refreshed first. Raises `StorageUnavailable`."""
         key = (site_id, timezone)
         known = self._remembered.get(key)
         if known is not None and time.monotonic() < known.until and known.days.issuperset(days):

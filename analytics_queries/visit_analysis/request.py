@@ -11,14 +11,14 @@ from analytics_queries.visits.report_request import Goals
 from pipeline_contracts.times import to_epoch_ms
 
 _DAY = timedelta(days=1)
-# Just after midnight, another request may store the rollup as that of a past day while this request waits, which it
-# does for less than a minute.
+# A request waits for less than a minute. If it waits over midnight, another request may meanwhile store the rollup as
+# that of a past day.
 _MARGIN = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
 class AnalysisRequest:
-    """A site and the visits to analyse."""
+    """What an analysis needs: a site, conditions for its visits, its goals, and the time of the request."""
 
     site_id: int
     timezone: str
@@ -26,21 +26,21 @@ class AnalysisRequest:
     goal_events: Sequence[str] = ()
     goal_paths: Sequence[str] = ()
     now: datetime | None = None
-    """The time of the request; None if rollups may have later events. With a time, `visit_days` is not read if no day
-    of the period has ended. With None, both tables are read."""
+    """The time of the request, or None if rollups may contain later events. With a time, the table `visit_days` is
+    only read if a day of the period has ended. With None, both tables are read."""
 
     @property
     def goals(self) -> Goals:
-        """The goals: events and paths that count as a conversion."""
+        """Return the goals: events and paths that count as conversions."""
         return Goals(tuple(self.goal_events), tuple(self.goal_paths))
 
     def parameters(self, period: Period, runs: Mapping[date, int]) -> dict[str, Any]:
-        """Return the SQL parameters for reading the rollups of the days of a period that are in `runs`."""
+        """Return the SQL parameters for reading the rollups of the period's days that are in `runs`."""
         days = [day for day in period.days if day in runs]
         return {
             **condition_parameters(self.conditions),
             "site_id": self.site_id,
-            # Give the engine the days of the runs, so that it reads no other days.
+            # Give the engine the days that have runs, so that it reads no other days.
             "first": days[0] if days else period.first,
             "last": period.last,
             "runs": [runs[day] for day in days],
@@ -56,7 +56,8 @@ class AnalysisRequest:
 
 
 def make_period(first: date, last: date, timezone: str, now: datetime) -> Period:
-    """Return the period of these days, up to `now` at most. Raises `ValueError` if it lies in the future."""
+    """Return the period of these days. It ends at `now` at the latest. Raises `ValueError` if it lies in the
+    future."""
     begin = start_of_day(first, timezone)
     if last < first or begin > now:
         raise ValueError("the period has no day that has begun")
@@ -65,9 +66,9 @@ def make_period(first: date, last: date, timezone: str, now: datetime) -> Period
 
 
 def shift_period(current: Period, first: date, timezone: str) -> Period:
-    """Return the period of as many days from `first`, to compare with `current`.
+    """Return the period that begins on `first` and has as many days as `current`, to compare the two.
 
-    Its last day ends after as much time as has passed of the last day of `current`, at its own end at the latest.
+    Its last day is cut after as much time as has passed of the last day of `current`.
     """
     days = days_between(first, first + _DAY * (len(current.days) - 1))
     elapsed = current.end - start_of_day(current.last, timezone)

@@ -49,7 +49,8 @@ _ACTIONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class EntriesOfList:
-    """The first entries of a list, the most visitors first, and the number of all its entries."""
+    """The first entries of a list, sorted by visitors, the most first. Also the number of all entries of
+    the list."""
 
     entries: Sequence[Entry]
     total: int
@@ -64,7 +65,7 @@ async def entries_of_lists(
     search: str,
     limit: int,
 ) -> Mapping[ListName, EntriesOfList]:
-    """Return up to `limit` entries of each list whose names contain `search`, in any case.
+    """Return up to `limit` entries of each list whose names contain `search`, in upper or lower case.
 
     Raises `StorageUnavailable`.
     """
@@ -93,12 +94,12 @@ async def entries_of_lists(
 async def _read_visit_lists(
     store: ColumnStore, request: AnalysisRequest, names: Sequence[ListName], parameters: Mapping[str, Any]
 ) -> Sequence[Sequence[Any]]:
-    """Read the lists that are columns of visits with one query, so that each visit is read once."""
+    """Read all lists that are columns of visits with one query, so that each visit is read once."""
     columns = [_COLUMNS[name] for name in names]
     lists = ", ".join(f"grouping({_COLUMNS[name]}) = 0, '{name}'" for name in names)
     sql = filter_visits(_SQL["visit_lists"], request.conditions)
     sql = sql.replace("{list}", f"multiIf({lists}, '')")
-    # Columns that a row is not grouped by are empty strings.
+    # In a row of the result, columns by which the row is not grouped are empty strings.
     sql = sql.replace("{entry}", f"concat({', '.join(f'toString({column})' for column in columns)}, '')")
     sql = sql.replace("{grouping_sets}", ", ".join(f"({column})" for column in columns))
     return (await query_limited(store, sql, {**parameters, "lists": list(names)})).rows

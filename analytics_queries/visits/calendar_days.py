@@ -1,4 +1,5 @@
-"""Calendar days of a time zone, and the periods that reports cover. Pure; the clock is an argument."""
+"""Calendar days in a time zone, and the periods that reports cover. The functions have no side effects; the current
+time is an argument."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,17 +8,18 @@ from zoneinfo import ZoneInfo
 
 _DAY = timedelta(days=1)
 _MOMENT = timedelta(microseconds=1)
-# A visit lasts 24 h at most.
+# A visit lasts at most 24 h.
 _VISIT = timedelta(hours=24)
 
 
 def start_of_day(day: date, timezone: str) -> datetime:
-    """Return the first moment of the day, UTC: where a clock change skips midnight, the moment of the change."""
+    """Return the first moment of the day in UTC. If a clock change skips midnight, this is the moment of the
+    change."""
     return datetime.combine(day, time.min, ZoneInfo(timezone)).astimezone(UTC)
 
 
 def day_of(moment: datetime, timezone: str) -> date:
-    """Return the calendar day of the moment."""
+    """Return the calendar day that contains the moment."""
     return moment.astimezone(ZoneInfo(timezone)).date()
 
 
@@ -27,7 +29,7 @@ def days_between(first: date, last: date) -> list[date]:
 
 
 def utc_days_of(days: Iterable[date], timezone: str, margin: timedelta = timedelta()) -> list[date]:
-    """Return the UTC days that overlap these days, sorted; `margin` is added before and after each day."""
+    """Return the UTC days that overlap these days, sorted. `margin`: extra time before and after each day."""
     found: set[date] = set()
     for day in days:
         begin = start_of_day(day, timezone) - margin
@@ -37,13 +39,13 @@ def utc_days_of(days: Iterable[date], timezone: str, margin: timedelta = timedel
 
 
 def utc_days_around(days: Iterable[date], timezone: str) -> list[date]:
-    """Return the UTC days that may have events of visits of these days, sorted."""
+    """Return the UTC days that may contain events of visits of these days, sorted."""
     return utc_days_of(days, timezone, _VISIT)
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Consecutive calendar days; the last one ends at `end` (exclusive)."""
+    """Consecutive calendar days. The last day ends at `end` (exclusive)."""
 
     days: Sequence[date]
     begin: datetime
@@ -66,8 +68,8 @@ def current_period(days: int, timezone: str, now: datetime) -> Period:
 
 
 def previous_period(current: Period, timezone: str) -> Period:
-    """Return the period of as many days before `current`. Its last day ends after as much time as has passed today, at
-    the end of that day at the latest."""
+    """Return the period of equally many days before `current`. Its last day is cut after as much time as has passed
+    today."""
     last = current.first - _DAY
     first = current.first - len(current.days) * _DAY
     elapsed = current.end - start_of_day(current.last, timezone)
@@ -76,6 +78,6 @@ def previous_period(current: Period, timezone: str) -> Period:
 
 
 def whole_days(period: Period, timezone: str) -> Sequence[date]:
-    """Return the days of a period, without the last one if it is cut (as today is)."""
+    """Return the days of the period. The last day is left out if it is cut, as today is."""
     is_cut = period.end < start_of_day(period.last + _DAY, timezone)
     return period.days[:-1] if is_cut else period.days

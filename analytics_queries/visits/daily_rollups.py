@@ -12,42 +12,42 @@ from storage_backends.sql_files import read_sql
 
 _SQL = read_sql(__file__)
 
-# Today and the two days before. Events of older days are counted by whole days in UTC, which have ended by then.
+# Today and the two days before. Events of older days are counted by whole UTC days, which have ended by then.
 _NEAR_DAYS = 3
 _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class StaleRollup:
-    """A day whose events have changed since its rollup was computed, or that has none."""
+    """A day whose rollup does not contain all its events, or that has no rollup."""
 
     day: date
     near: int
-    """Events that may change the rollup, counted exactly."""
+    """Number of events that may change the rollup, counted exactly."""
     far: int
-    """The same events, counted by whole UTC days."""
+    """Number of the same events, counted by whole UTC days."""
     is_open: bool
-    """The day has not ended."""
+    """True if the day has not ended."""
     previous: int = 0
-    """The stale run, whose rows still exist for at least an hour; 0 if there is none."""
+    """The run of the stale rollup. Its rows still exist for at least an hour. 0 if there is no rollup."""
 
 
 @dataclass(frozen=True, slots=True)
 class DailyRollups:
-    """The rollups of some days of a site."""
+    """The daily rollups of some days of a site."""
 
     runs: Mapping[date, int]
-    """Current runs by day; days without events have none."""
+    """The current run of each day. Days without events have none."""
     stale: Sequence[StaleRollup]
     open_days: Collection[date] = ()
-    """Days whose rollups are, or will be, in the table of unfinished days."""
+    """Days whose rollups are in the table of unfinished days, or will be stored there."""
 
 
 async def check_rollups(
     store: ColumnStore, site_id: int, timezone: str, days: Sequence[date], now: datetime
 ) -> DailyRollups:
-    """Check the rollups of `days`, in order, of the time zone. Events from `now` on do not count. Raises
-    `StorageUnavailable`."""
+    """Check which rollups of `days` in this time zone are current. `days` are in order. Events at or after `now`
+    do not count. Raises `StorageUnavailable`."""
     today = day_of(now, timezone)
     near = [today - number * _DAY for number in reversed(range(_NEAR_DAYS))]
     near_begin = [start_of_day(day, timezone).date() for day in near]
@@ -77,8 +77,8 @@ async def check_rollups(
     for day in days:
         far = sum(counts["far", utc_day] for utc_day in utc_days_around([day], timezone))
         begin = begins.get(day)
-        # Counted exactly for the day itself, and by whole days for the two days before, where its visits may have
-        # begun.
+        # Events of the day itself are counted exactly. Events of the two days before, when its visits may have
+        # begun, are counted by whole days.
         exact = (
             0 if begin is None else counts["near", day] + sum(counts["far", begin - n * _DAY] for n in (1, 2))
         )

@@ -1,4 +1,4 @@
-"""How many events of a site were dropped at the edges, by reason?"""
+"""How many events of a site did the edges drop, by reason?"""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,7 +11,7 @@ _SQL = read_sql(__file__)
 
 
 async def dropped_events(store: ColumnStore, site_id: int, since: datetime) -> Mapping[str, int]:
-    """Return the number of dropped events received since `since` by reason (`bot`, `opted_out`, …), the largest first.
-    These counts are kept for 90 days. Raises `StorageUnavailable`."""
+    """Return the number of events that were dropped since `since`, by reason (`bot`, `opted_out`, …), the largest
+    number first. These counts are kept for 90 days. Raises `StorageUnavailable`."""
     rows = (await store.query(_SQL, {"site_id": site_id, "since_ms": to_epoch_ms(since)})).rows
     return {reason: int(events) for reason, events in rows}

@@ -15,8 +15,8 @@ _SQL = read_sql(__file__)
 async def hours_of_day(
     store: ColumnStore, request: ReportRequest, today: Period, runs: Runs
 ) -> Mapping[int, tuple[int, int, int]]:
-    """Return (page views, visitors, visits) by hours since the start of the day, without empty hours. Raises
-    `StorageUnavailable`."""
+    """Return (page views, visitors, visits) by hour. The key counts hours since the start of the day. Hours
+    without visits are left out. Raises `StorageUnavailable`."""
     parameters = {
         **request.parameters(today, runs.by_day),
         "timezone": request.timezone,

@@ -1,4 +1,4 @@
-"""How many page views do sites have of each day?"""
+"""How many page views does each site have of each day?"""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -8,12 +8,12 @@ from analytics_queries.telemetry.limited_sql import query_limited, read_limited_
 from storage_backends.column_store.interface import ColumnStore
 
 _SQL = read_limited_sql(__file__)
-# Keeps the value under the limit of a server's form, 256 KiB.
+# With this number, the parameter stays below the server's limit of 256 KiB for a form value.
 _BATCH = 10_000
 
 
 class DayOfSite(NamedTuple):
-    """A calendar day in UTC of one site."""
+    """One site, and one calendar day (UTC)."""
 
     site_id: int
     day: date
@@ -22,7 +22,8 @@ class DayOfSite(NamedTuple):
 async def pageviews_by_day(
     store: ColumnStore, site_ids: Sequence[int], since: date
 ) -> Mapping[DayOfSite, int]:
-    """Return the number of page views by day of the view since `since`, without empty days.
+    """Return the number of page views by site and day of the view, since the day `since`. Days
+    without page views are left out.
 
     Raises `StorageUnavailable`.
     """

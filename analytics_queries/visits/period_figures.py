@@ -14,20 +14,20 @@ _SQL = read_statements(__file__)
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Counts of a period."""
+    """The figures of a site in a period."""
 
     pageviews: int = 0
     visitors: int = 0
-    """Pairs of a visit's visitor and a day."""
+    """Number of different pairs of a visitor and a day."""
     visits: int = 0
     bounces: int = 0
     judged: int = 0
-    """Visits that count for bounces and duration. With a filter on the path, these are the visits that entered on that
-    path."""
+    """Number of visits that count for bounces and duration. With a filter on the path, these are the visits that began
+    on that path."""
     duration_ms: int = 0
-    """The sum over the judged visits."""
+    """The sum of the durations of the judged visits in milliseconds."""
     converted: int = 0
-    """Visitors with a conversion of any goal."""
+    """Number of visitors with a conversion of any goal."""
 
     def __add__(self, other: "Figures") -> "Figures":
         return Figures(
@@ -42,7 +42,7 @@ class Figures:
 
 
 async def period_figures(store: ColumnStore, request: ReportRequest, period: Period, runs: Runs) -> Figures:
-    """Return the figures of the days of the period that are in `runs`; the last day counts up to `period.end`. Raises
+    """Return the figures of the period's days that are in `runs`. The last day counts up to `period.end`. Raises
     `StorageUnavailable`."""
     chosen = runs.of(period.days)
     parts = []

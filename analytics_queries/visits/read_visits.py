@@ -1,4 +1,4 @@
-"""What are the figures and lists of a site's visits in a period, and its figures in the previous period?"""
+"""Reads the figures and lists of a site's visits in a period, and the figures of the previous period."""
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
@@ -19,7 +19,7 @@ B = TypeVar("B")
 Refreshing = Coroutine[Any, Any, Mapping[date, int]]
 
 _SQL = read_statements(__file__)
-# Naming the columns spares the engine some planning.
+# The columns are named here, because this saves the engine some planning.
 _LIST_COLUMNS = (
     "visitor, is_single, is_start, source, country, campaign, device, browser, os, entry_page, exit_page, pages, "
     "page_views, actions"
@@ -38,10 +38,10 @@ async def read_filtered_visits(
     runs: Runs,
     refreshing: Refreshing,
 ) -> tuple[Runs, FoundRows, Figures]:
-    """Return all runs, the rows for the visits that match the filters, and the figures of such visits in the previous
-    period.
+    """Return three values: all runs, the rows for the visits that match the filters, and the figures of such visits in
+    the previous period.
 
-    `runs` has the past days; `refreshing` returns the runs of all days. Raises `StorageUnavailable`.
+    `runs`: the runs of past days. `refreshing`: returns the runs of all days. Raises `StorageUnavailable`.
     """
     found = FoundRows()
 
@@ -67,9 +67,10 @@ async def read_all_visits(
     runs: Runs,
     refreshing: Refreshing,
 ) -> tuple[Runs, FoundRows, Figures]:
-    """Return the same for all visits. The figures and lists of past days are stored.
+    """Return the same as `read_filtered_visits`, for all visits. The figures and lists of past days are read from
+    stored results.
 
-    Runs several short queries, two at a time: the engine plans a query on one core, and most of them need not wait for
+    Runs several short queries, two at a time: the engine plans a query on one core, and most queries need not wait for
     `refreshing`.
     """
     found = FoundRows()
@@ -98,7 +99,7 @@ async def read_all_visits(
     try:
         all_runs, figures = await _run_both(read_lists(), read_days())
     finally:
-        # If it was cancelled before either has waited for it.
+        # This is needed if the function was cancelled before either task has waited for the refresh.
         refreshed.cancel()
         await asyncio.gather(refreshed, return_exceptions=True)
     return all_runs, found, figures
@@ -112,7 +113,7 @@ async def _read_finished_days(
     runs: Runs,
     found: FoundRows,
 ) -> tuple[Mapping[date, Figures], Figures]:
-    """Add the stored days of the current period to `found`; return the stored days and the figures of the previous
+    """Add the stored days of the current period to `found`. Return the stored days, and the figures of the previous
     period."""
     site_id, goals = request.site_id, request.goals
     days = [*whole_days(previous, request.timezone), *whole_days(current, request.timezone)]
@@ -137,7 +138,7 @@ async def _read(
     parts: Sequence[str],
     found: FoundRows,
 ) -> None:
-    """Add the rows of these parts, with these common table expressions, to `found`."""
+    """Run the query that consists of these common table expressions and these parts. Add its rows to `found`."""
     sql = "WITH\n" + ",\n".join(expressions) + "\n" + "\nUNION ALL\n".join(parts)
     sql += "\nSETTINGS enable_materialized_cte = 1"
     found.add_rows((await store.query(sql, request.parameters(period, runs.by_day))).rows)
@@ -148,7 +149,7 @@ def _name_visits(name: str, runs: Runs, *columns: str) -> str:
 
 
 def _goal_parts(request: ReportRequest, converted: str) -> list[str]:
-    """Return the parts of the query that count conversions; `converted` is the part with all visits that have a
+    """Return the parts of the query that count conversions. `converted`: the part with all visits that have a
     conversion."""
     goals = request.goals
     names = [
@@ -158,7 +159,8 @@ def _goal_parts(request: ReportRequest, converted: str) -> list[str]:
 
 
 async def _run_both(first: Coroutine[Any, Any, A], second: Coroutine[Any, Any, B]) -> tuple[A, B]:
-    """Run both, and return only when both have ended, even if one fails, because then the next report may start."""
+    """Run both coroutines. Return only when both have ended, even if one fails, because the caller may then start the
+    next report."""
     tasks = asyncio.create_task(first), asyncio.create_task(second)
     try:
         return await asyncio.gather(*tasks)

@@ -1,4 +1,5 @@
-"""Computes and stores daily rollups: for past days permanently, for unfinished days until new events arrive."""
+"""Computes and stores daily rollups. A rollup of a past day stays; a rollup of an unfinished day is valid until new
+events arrive."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,20 +15,21 @@ from storage_backends.sql_files import read_statements
 
 _SQL = read_statements(__file__)
 
-# Limits of one statement, which groups its events in memory. The events of a day include those of the days around it.
+# Limits of one statement, which groups its events in memory. The events of a day include those of the days before and
+# after it.
 _MOST_EVENTS = 2_000_000
 _MOST_DAYS = 31
-# Queries that still read the rows of a superseded run have ended by then.
+# By then, all queries that read the rows of a superseded run have ended.
 _KEEP_SUPERSEDED = timedelta(hours=1)
 
 
 async def refresh_rollups(
     store: ColumnStore, site_id: int, timezone: str, days: Sequence[date], now: datetime
 ) -> Mapping[date, int]:
-    """Return the current runs of `days` with all events before `now`; stale rollups are computed first.
+    """Return the current runs of `days`, with all events before `now`. Stale rollups are computed first.
 
-    Several processes may refresh the same days at once and may stop at any point, because readers read one run of each
-    day. Raises `StorageUnavailable`.
+    Several processes may refresh the same days at the same time, and may stop at any point, because readers read only
+    one run of each day. Raises `StorageUnavailable`.
     """
     rollups = await check_rollups(store, site_id, timezone, days, now)
     return await refresh_stale_rollups(store, site_id, timezone, rollups, now)
@@ -36,13 +38,14 @@ async def refresh_rollups(
 async def refresh_stale_rollups(
     store: ColumnStore, site_id: int, timezone: str, rollups: DailyRollups, now: datetime
 ) -> Mapping[date, int]:
-    """Compute the stale rollups among those that were checked before; return the current runs of all of them.
+    """Compute the stale rollups in `rollups`, and return the current runs of all days in it.
 
-    A request that has used up its time (`share_time`) gets `StorageUnavailable`; finished parts stay stored.
+    Raises `StorageUnavailable`, also if the request has used up its time (`share_time`). Rollups that are computed by
+    then stay stored.
     """
     runs = dict(rollups.runs)
     for part in _parts(rollups):
-        # Differs from the runs of any other process.
+        # This number differs from the runs of any other process.
         run = time.time_ns()
         days = [rollup.day for rollup in part]
         is_open = part[0].is_open
@@ -82,7 +85,8 @@ async def _insert_finished_days(
 
 
 def _parts(rollups: DailyRollups) -> Iterator[list[StaleRollup]]:
-    """Yield the stale rollups in parts, each for one statement. An unfinished day has a part of its own."""
+    """Yield lists of stale rollups. One statement computes all rollups of a list. An unfinished day has a list of its
+    own."""
     part: list[StaleRollup] = []
     events = 0
     for rollup in rollups.stale:

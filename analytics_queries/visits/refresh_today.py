@@ -1,4 +1,5 @@
-"""Computes the rollup of an unfinished day: only visits whose events have changed since the previous run."""
+"""Computes the rollup of an unfinished day. Only visits whose events have changed since the previous run are
+computed again."""
 
 from datetime import datetime
 
@@ -18,8 +19,8 @@ async def insert_visits_of_today(
 ) -> None:
     """Store the visits of the day with all events before `now` under the run `run`.
 
-    With a previous run, visits without new events are copied from it: its rows contain the number of events of each
-    visit. Other processes may do the same at once, under other runs. Raises `StorageUnavailable`.
+    If there is a previous run, visits without new events are copied from it. Its rows contain the number of events
+    of each visit. Other processes may do the same at the same time, under other runs. Raises `StorageUnavailable`.
     """
     sql = _SQL["insert_visits"]
     if rollup.previous:

@@ -10,7 +10,8 @@ from analytics_queries.visits.calendar_days import Period
 
 @dataclass(frozen=True, slots=True)
 class VisitFilters:
-    """Values that a visit must have; an empty value matches every visit. `path`: a page that it viewed."""
+    """Values that a visit must have. An empty value matches every visit. `path`: a page that the visit
+    viewed."""
 
     path: str = ""
     source: str = ""
@@ -19,13 +20,14 @@ class VisitFilters:
     country: str = ""
 
     def parameters(self) -> dict[str, str]:
-        """Return the SQL parameters."""
+        """Return the filters as SQL parameters."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Goals:
-    """Defines conversions: events with these names, and page views of these paths."""
+    """Defines which events count as conversions: events with these names, and page views of these
+    paths."""
 
     events: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
@@ -33,7 +35,7 @@ class Goals:
 
 @dataclass(frozen=True, slots=True)
 class ReportRequest:
-    """A site, the visits and the goals of the report, and the current time."""
+    """What a report needs: a site, filters for its visits, its goals, and the current time."""
 
     site_id: int
     timezone: str
@@ -42,12 +44,12 @@ class ReportRequest:
     now: datetime
 
     def parameters(self, period: Period, runs: Mapping[date, int]) -> dict[str, Any]:
-        """Return the SQL parameters for reading the rollups of the days of a period that are in `runs`."""
+        """Return the SQL parameters for reading the rollups of the period's days that are in `runs`."""
         days = [day for day in period.days if day in runs]
         return {
             **self.filters.parameters(),
             "site_id": self.site_id,
-            # Give the engine the days of the runs, so that it reads no other days.
+            # Give the engine the days that have runs, so that it reads no other days.
             "first": days[0] if days else period.first,
             "last": period.last,
             "runs": [runs[day] for day in days],

@@ -1,4 +1,4 @@
-"""Collects the rows of a report's queries by their kind."""
+"""Collects the rows that the queries of a report return, by their kind."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from analytics_queries.visits.period_figures import Figures
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of a list: its visitors, and the number of page views, visits or events."""
+    """An entry of a list: its number of visitors, and its number of page views, visits or events."""
 
     name: str
     visitors: int
@@ -25,7 +25,7 @@ class Conversions:
     number: int = 0
     visitors: int = 0
     revenue: Sequence[tuple[str, int]] = ()
-    """(currency, amount in millionths), sorted by currency."""
+    """Pairs of a currency and an amount in millionths, sorted by currency."""
 
     def __add__(self, other: "Conversions") -> "Conversions":
         revenue = Counter[str]()
@@ -46,7 +46,7 @@ class Speed:
 
 @dataclass(slots=True)
 class FoundRows:
-    """The rows that were found for a report."""
+    """The rows that the queries of a report have returned."""
 
     by_day: dict[date, Figures] = field(default_factory=dict)
     lists: defaultdict[str, list[Entry]] = field(default_factory=lambda: defaultdict(list))

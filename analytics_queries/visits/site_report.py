@@ -18,14 +18,16 @@ from storage_backends.column_store.interface import ColumnStore
 
 @dataclass(frozen=True, slots=True)
 class SiteReport:
-    """All figures of a report, not rounded. Lists hold up to five entries, the most visitors first."""
+    """All figures of a report, not rounded. A list has up to five entries, sorted by visitors, the most
+    first."""
 
     period: Period
     current: Figures
     previous: Figures
     by_day: Mapping[date, Figures]
     by_hour: Mapping[int, tuple[int, int, int]]
-    """(page views, visitors, visits) by hours since the start of the day; empty for reports of several days."""
+    """(page views, visitors, visits) by hour. The key counts hours since the start of the day. Empty if the
+    report covers several days."""
     lists: Mapping[str, Sequence[Entry]]
     event_goals: Mapping[str, Conversions]
     path_goals: Mapping[str, Conversions]
@@ -33,7 +35,7 @@ class SiteReport:
 
 
 async def site_report(store: ColumnStore, request: ReportRequest, days: int) -> SiteReport:
-    """Return the report on `days` calendar days up to now, after refreshing stale rollups. Raises
+    """Return the report on the last `days` calendar days, up to now. Stale rollups are refreshed first. Raises
     `StorageUnavailable`."""
     current = current_period(days, request.timezone, request.now)
     previous = previous_period(current, request.timezone)
@@ -44,7 +46,7 @@ async def site_report(store: ColumnStore, request: ReportRequest, days: int) -> 
     if any(not rollup.is_open for rollup in rollups.stale):
         runs = await refreshing
         refreshing = _return(runs)
-    # Usually only today is stale: queries of past days need not wait for it.
+    # Usually only the rollup of today is stale. Queries of past days need not wait until it is refreshed.
     read = read_all_visits if request.filters == VisitFilters() else read_filtered_visits
     all_runs, found, previous_figures = await read(
         store, request, current, previous, Runs(runs, rollups.open_days), refreshing

@@ -1,4 +1,4 @@
-"""Figures of all visits of past days: computed once, then read fast."""
+"""Stores the figures of all visits of past days: they are computed once and then read fast."""
 
 import hashlib
 import json
@@ -16,21 +16,22 @@ from storage_backends.sql_files import read_statements
 
 _SQL = read_statements(__file__)
 
-# Days of one statement. After a time limit, the next request continues with the missing days.
+# Number of days that one statement computes. If a request runs out of time, the next request continues with the missing
+# days.
 _MOST_DAYS = 16
-# ClickHouse receives the values of a statement in the URL, and accepts up to 128 KiB for each.
+# ClickHouse receives the values of a statement in the URL, and accepts at most 128 KiB for each value.
 _MOST_GOAL_BYTES = 100_000
-# On a cluster a statement may run on a replica that does not have all rows of a newer run yet.
+# On a cluster, a replica may not have all rows of a newer run yet.
 _SETTLED_NS = 600 * 1_000_000_000
 
 
 async def stored_days(
     store: ColumnStore, site_id: int, goals: Goals, days: Sequence[date], runs: Mapping[date, int]
 ) -> Mapping[date, Figures]:
-    """Return the figures of the given days that are over and have a run. Computes and stores missing figures.
+    """Return the figures of those days that have ended and have a run. Missing figures are computed and stored.
 
-    On a cluster, only runs that all replicas have count. Returns nothing if the goals are too long to be stored. Raises
-    `StorageUnavailable`.
+    On a cluster, a run only counts once all replicas have it. Returns nothing if the goals are too long to be stored.
+    Raises `StorageUnavailable`.
     """
     newest = time.time_ns() - (_SETTLED_NS if getattr(store, "cluster", None) else 0)
     chosen = [day for day in days if day in runs and runs[day] < newest]
@@ -45,12 +46,12 @@ async def stored_days(
     for begin in range(0, len(missing), _MOST_DAYS):
         part = missing[begin : begin + _MOST_DAYS]
         parameters = _parameters(site_id, goals, part, runs)
-        # The events are the same for all goals.
+        # Goals do not affect the stored events.
         rows = (await query_limited(store, _SQL["find_complete"] + LIMITS, parameters)).rows
         complete = {day for (day,) in rows}
         if without_events := [day for day in part if day not in complete]:
             events = _parameters(site_id, Goals(), without_events, runs)
-            # Another process may do the same at once. Figures are stored last, because they mark the events as
+            # Another process may do the same at the same time. Store the figures last, because they mark the events as
             # complete.
             await command_limited(store, _SQL["insert_events"], events)
         await command_limited(store, _SQL["insert_figures"], parameters)
@@ -60,8 +61,8 @@ async def stored_days(
 async def read_stored_conversions(
     store: ColumnStore, site_id: int, goals: Goals, days: Sequence[date], runs: Mapping[date, int]
 ) -> Sequence[Sequence[Any]]:
-    """Return rows of conversions in the form of `conversions.sql`, for days that `stored_days` has returned. Raises
-    `StorageUnavailable`."""
+    """Return rows with the conversions of days that `stored_days` has returned. They have the form of the rows of
+    `conversions.sql`. Raises `StorageUnavailable`."""
     parts = []
     if goals.events:
         parts.append(_SQL["read_event_goals"])
@@ -76,7 +77,7 @@ async def read_stored_conversions(
 async def _find_over(
     store: ColumnStore, site_id: int, goals: Goals, days: Sequence[date], runs: Mapping[date, int]
 ) -> list[date]:
-    """Return the days that had ended when their runs were computed: others cannot be stored."""
+    """Return the days that had ended when their runs were computed. The figures of other days cannot be stored."""
     sql = _SQL["find_over"] + LIMITS
     return [day for (day,) in (await query_limited(store, sql, _parameters(site_id, goals, days, runs))).rows]
 

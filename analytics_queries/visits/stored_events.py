@@ -7,16 +7,17 @@ from storage_backends.sql_files import read_sql
 
 _SQL = read_sql(__file__)
 
-# Keeps the text of one query under ClickHouse's limit of 256 KiB, and the value under that of a server's form.
+# With this number, the text of a query stays below ClickHouse's limit of 256 KiB, and a value below the server's
+# limit for a form value.
 _BATCH = 2000
 
 
 async def stored_events(
     store: ColumnStore, sites: Sequence[int], ids: Sequence[bytes], log: str, from_offset: int
 ) -> dict[tuple[int, bytes], int]:
-    """Return {(site, event's ID): time of receipt in milliseconds since 1970} of the events that were stored in the
-    last four days, except those from records of `log` from `from_offset` on. IDs are UUIDs as 16 bytes. Raises
-    `StorageUnavailable`."""
+    """Return the events that were stored in the last four days, as {(site, ID of the event): time of receipt in
+    milliseconds since 1970}. Events in records of `log` at or after `from_offset` are left out. IDs are UUIDs as 16
+    bytes. Raises `StorageUnavailable`."""
     found = {}
     for begin in range(0, len(ids), _BATCH):
         parameters = {

@@ -9,7 +9,8 @@ from storage_backends.column_store.interface import ColumnStore
 from storage_backends.sql_files import read_sql
 
 _SQL = read_sql(__file__)
-# Keeps the text of one query under ClickHouse's limit of 256 KiB, and the value under that of a server's form.
+# With this number, the text of a query stays below ClickHouse's limit of 256 KiB, and a value below the server's
+# limit for a form value.
 _BATCH = 4000
 _UNLIMITED = 2**63 - 1
 
@@ -21,7 +22,7 @@ class StoredVisit:
     site_id: int
     visit_id: int
     keys: frozenset[int]
-    """Hashes of the visitors or sessions to which the visit belongs."""
+    """Hashes of the visitors or sessions that made the visit."""
     first_ms: int
     last_ms: int
 
@@ -35,16 +36,16 @@ async def stored_visits(
     *,
     most: int = _UNLIMITED,
 ) -> list[StoredVisit]:
-    """Return the visits of `keys` (all without keys) with an event since `since_ms` (milliseconds since 1970). Only
-    events of this log before `before_offset` count. `most` limits the result to that many newest visits. Raises
-    `StorageUnavailable`."""
+    """Return the visits of `keys` that have an event since `since_ms` (milliseconds since 1970). Without keys,
+    return all visits. Only events of this log before `before_offset` count. `most`: return only this many of the
+    newest visits. Raises `StorageUnavailable`."""
     found = []
     for begin in range(0, len(keys) or 1, _BATCH):
         parameters = {
             "log": log,
             "before_offset": before_offset,
             "since_ms": since_ms,
-            # A visit lasts a day at most: no event joins one that began earlier.
+            # A visit lasts at most a day, so no event can join a visit that began earlier.
             "since": (from_epoch_ms(since_ms) - timedelta(days=1)).date(),
             "keys": list(keys[begin : begin + _BATCH]),
             "most": most,

@@ -1,1 +1,2 @@
-"""Transforms: turn the records of a topic into rows, the same rows for the same records."""
+"""Transforms turn the records of a topic into rows. The same records always become the same
+rows."""

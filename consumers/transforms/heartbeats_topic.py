@@ -33,10 +33,11 @@ from storage_backends.monitor_states.interface import (
 
 logger = logging.getLogger(__name__)
 
-# Several edges report that they accept signals, each of them every two seconds.
+# Several edges report that they accept signals, each of them every two seconds. Reports within this time are not
+# stored.
 _CLOCK_MS = 1000
-# Another consumer may have the partition with the edges' reports, so this one reads them from the database. The value
-# that was read is used for this long, measured by the times of signals.
+# Another consumer may have the partition with the edges' reports, so this one reads their time from the database. It
+# reads again after this time, as measured by the times of signals.
 _READ_CLOCK_MS = 10_000
 
 _decode = msgspec.json.Decoder(HeartbeatSignal).decode
@@ -47,7 +48,7 @@ class _Received(NamedTuple):
     heartbeat_id: int
     environment_id: str
     run_id: str
-    """The ping's own ID if the ping names no run: a new run gets this ID."""
+    """The ID for a new run if the ping names no run: the ping's own ID."""
     signal: PingSignal
     received_ms: int
     unpaired: bool = False
@@ -57,12 +58,12 @@ class _Received(NamedTuple):
     name: str | None = None
     """The name of the heartbeat, if the edge did not know its ID."""
     entry_id: str = ""
-    """The ping's own ID, for an entry of the log."""
+    """The ID for an entry of the heartbeat's log: the ping's own ID."""
     may_create: bool = False
 
 
 class HeartbeatsTopic(MonitorTopic[_Received]):
-    """The transform of `topics.HEARTBEATS`."""
+    """The transform of the topic `topics.HEARTBEATS`."""
 
     topic = topics.HEARTBEATS
     report_noun = "signal"
@@ -113,14 +114,15 @@ class HeartbeatsTopic(MonitorTopic[_Received]):
         await self._states.change(run_ids, partial(_apply_signals, reports, log, intake_ms), progress)
 
     async def _find_named(self, reports: list[_Received]) -> list[_Received]:
-        """Create the heartbeats of new names, and return the reports with the IDs of their heartbeats. Before the
-        signals are applied: a chunk that is read again finds the heartbeats, also those that were renamed since."""
+        """Create the heartbeats of new names. Return the reports with the IDs of their heartbeats. This happens before
+        the signals are applied: a chunk that is read again then finds the heartbeats, even if they were renamed
+        since."""
         requested: dict[tuple[str, str, str], NamedHeartbeat] = {}
         for report in reports:
             if report.name is not None:
                 created_ms = report.received_ms if report.may_create else None
                 named = NamedHeartbeat(report.environment_id, report.name, created_ms, report.entry_id)
-                # Each ping that may create is noted; of the others, one of a name is enough.
+                # Record each ping that may create a heartbeat. Of the other pings, one for each name is enough.
                 ping_id = report.entry_id if report.may_create else ""
                 requested.setdefault((report.environment_id, report.name, ping_id), named)
         if not requested:
@@ -156,8 +158,8 @@ class HeartbeatsTopic(MonitorTopic[_Received]):
             await self._states.add_log_entries(entries)
 
     async def _keep_intake_clock(self, reports: Sequence[_Received]) -> None:
-        """Find gaps in which no edge accepted signals. Called first, so that no signal is applied before the deadlines
-        have moved; for an earlier signal that is applied later they have moved too."""
+        """Find gaps in which no edge accepted signals. Call this first, so that no signal is applied before the
+        deadlines have moved. A signal from before the gap that is applied later meets the moved deadlines as well."""
         for report in reports:
             is_clock = report.heartbeat_id == INTAKE_MONITOR and report.name is None
             if not is_clock or report.received_ms - self._kept_ms < _CLOCK_MS:
@@ -171,10 +173,10 @@ class HeartbeatsTopic(MonitorTopic[_Received]):
                 )
 
     async def _read_intake_clock(self, newest_ms: int) -> int | None:
-        """Return the time at which an edge last reported that it accepts signals, from the applied records; None if
-        edges do not report. `newest_ms` is the time of the newest signal."""
+        """Return the time at which an edge last reported that it accepts signals, as far as reports are applied. None
+        if edges do not report. `newest_ms`: the time of the newest signal."""
         is_known = newest_ms - self._kept_ms <= _READ_CLOCK_MS
-        # Compared in both directions, because a signal may come from an edge whose clock is ahead.
+        # Compare in both directions, because a signal may come from an edge whose clock is ahead.
         if not is_known and abs(newest_ms - self._read_for_ms) > _READ_CLOCK_MS:
             clock = await self._states.read_progress(INTAKE_CLOCK)
             self._intake_ms = max(clock.values(), default=None)
@@ -185,7 +187,7 @@ class HeartbeatsTopic(MonitorTopic[_Received]):
 def _apply_signals(
     reports: Sequence[_Received], log: str, intake_ms: int | None, watched: Mapping[int, Watched]
 ) -> list[Watched]:
-    """Apply the signals, of which none is `log`, in order. Return the heartbeats that they have changed."""
+    """Apply the signals in order. No signal may be of the kind `log`. Return the heartbeats that they have changed."""
     changed: dict[int, Watched] = {}
     written: set[tuple[int, str]] = set()
     for report in reports:
@@ -199,7 +201,7 @@ def _apply_signals(
             if paired is None:
                 continue
             run_id = paired
-            # The pairing state must be written, whatever the ping reported.
+            # The pairing of pings with runs must be stored, whatever the ping reported.
             changed[report.heartbeat_id] = found
         run = found.runs.get(run_id)
         if run is None:
@@ -211,13 +213,13 @@ def _apply_signals(
                 found.changed.append(run)
             changed[report.heartbeat_id] = found
         if report.heartbeat_id in changed:
-            # Before the next signal: this changes the heartbeat's deadlines.
+            # Do this before the next signal, because it changes the heartbeat's deadlines.
             update_state(found.heartbeat, report.received_ms)
     return list(changed.values())
 
 
 def _find_run(heartbeat: Heartbeat, report: _Received, log: str, intake_ms: int | None) -> str | None:
-    """Return the run that an unpaired ping belongs to; None if the ping was applied before."""
+    """Return the run to which a ping without a run ID belongs. None if the ping was applied before."""
     if heartbeat.pings is None:
         heartbeat.pings = PingPairs()
     ping = UnpairedPing(report.run_id, cast(Signal, report.signal), report.received_ms, log, report.offset)

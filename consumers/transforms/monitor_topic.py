@@ -1,4 +1,5 @@
-"""Base of the transforms of monitors: update current state first, which needs no column store, then make rows."""
+"""Base class of the transforms of monitors. They first update the current state, which does not need the column
+store, and then make rows."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from pipeline_contracts.records import LogRecord
 from storage_backends.column_store.interface import ColumnStore
 from storage_backends.monitor_states.interface import MonitorStates, Progress
 
-# Bounds how long other writers of the database wait for one transaction.
+# Limits how long other writers of the database wait for one transaction.
 _MAX_REPORTS_PER_TRANSACTION = 2000
 
 _encode = msgspec.json.Encoder().encode
@@ -25,11 +26,11 @@ R = TypeVar("R", bound=Received)
 
 
 class MonitorTopic(ABC, Generic[R]):
-    """The transform of a topic with one report `R` per record."""
+    """The transform of a topic in which each record has one report of the type `R`."""
 
     topic: str
     report_noun = "report"
-    """Names a report in the reason of a dead letter."""
+    """What a report is called in the reason of a dead letter."""
     needs_caught_up = True
 
     def __init__(self, states: MonitorStates) -> None:
@@ -41,10 +42,11 @@ class MonitorTopic(ABC, Generic[R]):
 
     @abstractmethod
     async def apply_reports(self, reports: Sequence[R], progress: Progress, log: str) -> None:
-        """Update the current state in one transaction. `log` is `Chunk.log`. Raises `StorageUnavailable`."""
+        """Apply the reports to the current state in one transaction. `log`: the value of `Chunk.log`. Raises
+        `StorageUnavailable`."""
 
     def history_row(self, report: R, log: str, offset: int) -> tuple[str, dict[str, Any]] | None:
-        """Return the history table and the row of a report; None for a report without history."""
+        """Return the table for the history of a report, and the row for it. None if the report has no history."""
         return None
 
     def weight(self, record: LogRecord) -> tuple[int, int]:
@@ -80,7 +82,7 @@ class MonitorTopic(ABC, Generic[R]):
         return None
 
     def _decode_or_reason(self, record: LogRecord) -> R | str:
-        """Return the report, or the reason why it cannot be read."""
+        """Return the report. If it cannot be read, return the reason as text."""
         try:
             return call_with_deeper_stack(partial(self.decode, record))
         except (msgspec.DecodeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Rows of `pageviews` and `dropped_pageviews`, in the column names of the tables."""
+"""Makes rows of `pageviews` and `dropped_pageviews`. The members have the names of the columns."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -13,7 +13,8 @@ from pipeline_contracts.times import DAY_MS
 
 
 class PageviewRow(msgspec.Struct, gc=False, omit_defaults=True):
-    """One event with its visit. Times are seconds since 1970, `day` is days since 1970, `id` 32 hexadecimal digits."""
+    """The row of one event, with its visit. Times are seconds since 1970, `day` is days since 1970, and `id` is 32
+    hexadecimal digits."""
 
     site_id: int
     day: int
@@ -49,7 +50,7 @@ class PageviewRow(msgspec.Struct, gc=False, omit_defaults=True):
 
 
 class IdRow(msgspec.Struct, gc=False):
-    """A row by which a repeated event is recognised."""
+    """A row with the ID of an event, by which a repetition of the event is recognised."""
 
     id: str
     site_id: int
@@ -59,13 +60,14 @@ class IdRow(msgspec.Struct, gc=False):
 
 
 class ReceivedEvent(CollectedEvent, array_like=True, gc=False):
-    """A `CollectedEvent` whose ID stays 16 bytes: an object for each ID costs as much as all other fields."""
+    """A `CollectedEvent` whose ID stays 16 bytes: a Python object for each ID would cost as much as all other
+    fields."""
 
     id: Annotated[bytes, Meta(min_length=16, max_length=16)]  # type: ignore[assignment]
 
 
 class ReceivedEvents(msgspec.Struct, array_like=True, gc=False):
-    """A `Collected` of such events."""
+    """A `Collected` whose events are `ReceivedEvent`s."""
 
     country: str
     events: list[ReceivedEvent]
@@ -74,13 +76,13 @@ class ReceivedEvents(msgspec.Struct, array_like=True, gc=False):
 _encoder = msgspec.json.Encoder()
 _encode = _encoder.encode
 decode_received = msgspec.msgpack.Decoder(ReceivedEvents).decode
-"""Decode the value of a record of kind `events`. Raises `msgspec.DecodeError`."""
+"""Decodes the value of a record of the kind `events`. Raises `msgspec.DecodeError`."""
 
 
 def pageview_row(
     site_id: int, received_at: float, country: str, event: ReceivedEvent, visit: Visit, log: str, offset: int
 ) -> PageviewRow:
-    """Return the row of one event; `log` and `offset` identify its record."""
+    """Return the row of one event. `log` and `offset` identify the record that contains the event."""
     occurred_ms = event.occurred_ms
     visitor = event.visitor
     row = PageviewRow(
@@ -107,7 +109,7 @@ def pageview_row(
         country,
     )
     if event.is_event:
-        # The edge leaves these empty for page views.
+        # The edge leaves these fields empty for page views.
         row.is_event = True
         row.name = event.name
         row.url = event.url
@@ -127,7 +129,7 @@ def id_row(row: PageviewRow) -> IdRow:
 
 def encode_record_rows(offset: int, rows: Sequence[PageviewRow | IdRow]) -> RecordRows:
     if len(rows) == 1:
-        # The common case: most requests have one event.
+        # This is the usual case: most requests have one event.
         return RecordRows(offset, _encode(rows[0]) + b"\n", 1)
     return RecordRows(offset, _encoder.encode_lines(rows), len(rows))
 

@@ -1,4 +1,5 @@
-"""The transform of collected page views and events: one row per event, with its visit; repeated events are dropped."""
+"""The transform of collected page views and events. Each event becomes one row with its visit. Repeated events are
+dropped."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -31,29 +32,29 @@ PAGEVIEWS = "pharos.pageviews"
 IDS = "pharos.pageview_ids"
 DROPPED = "pharos.dropped_pageviews"
 
-# An event with a known ID within this time is a duplicate.
+# An event whose ID was received within this time before is a duplicate.
 _DUPLICATE_WINDOW_MS = 48 * 3_600_000
-# Visits with an event within this time, by time of receipt, are kept in memory; older ones are read from the store.
+# Visits whose last event was received within this time are kept in memory. Older visits are read from the store.
 _RETAIN_MS = 2 * 3_600_000
 _PRUNE_INTERVAL_MS = 10 * 60_000
-# Maximum keys of visits in memory, for all partitions: 350 MB. Anybody can begin visits, as fast as an account's rate
-# allows.
+# Maximum number of visit keys in memory, for all partitions together: 350 MB. Anybody can begin visits, as fast as an
+# account's rate allows.
 _MAX_KEYS = 1_000_000
 _INCOMPLETE = -1
-# Events that are decoded and made into rows together. As many as one query of `stored_events` looks up; their objects
-# fit into the processor's cache, unlike those of a whole chunk.
+# Number of events that are decoded and made into rows together. One query of `stored_events` looks up as many. Their
+# objects fit into the processor's cache, but those of a whole chunk would not.
 _SLICE_EVENTS = 2000
 
 
 @dataclass(slots=True)
 class _Partition:
-    """The state of one partition of the log between its chunks."""
+    """What is kept of one partition of the log between two chunks."""
 
     start: int
     end: int
-    """The end of the chunk that began at `start`; `_INCOMPLETE` while some of its events have no visit yet."""
+    """The end of the chunk that began at `start`. `_INCOMPLETE` while some events of the chunk have no visit yet."""
     horizon_ms: int
-    """All visits with a later event are in `visits`."""
+    """A time in milliseconds since 1970: `visits` has all visits with an event after this time."""
     visits: Visits = field(default_factory=Visits)
 
 
@@ -82,7 +83,8 @@ class _Batch(msgspec.Struct, gc=False):
 
 
 class PageviewsTopic(RowsOnly):
-    """The transform of `topics.PAGEVIEWS`. All events of a site are in one partition, in order of arrival."""
+    """The transform of the topic `topics.PAGEVIEWS`. All events of a site are in one partition, in the order in which
+    they arrived."""
 
     topic = topics.PAGEVIEWS
 
@@ -109,7 +111,7 @@ class PageviewsTopic(RowsOnly):
         slices, are_old_loaded = _decode_slices(heads, result), False
         while (batches := next(slices, None)) is not None:
             if not are_old_loaded and _find_old(partition, batches).keys:
-                # One look-up for the whole chunk, because it reads a day or more of the table.
+                # Look up all events of the chunk at once, because each look-up reads a day or more of the table.
                 rest = list(slices)
                 slices, are_old_loaded = iter(rest), True
                 await _load_old_visits(partition, chunk, list(chain(batches, *rest)), store)
@@ -121,27 +123,28 @@ class PageviewsTopic(RowsOnly):
     async def _prepare_partition(
         self, chunk: Chunk, heads: Sequence[_Head], store: ColumnStore
     ) -> _Partition:
-        """Return the partition's state before the chunk."""
+        """Return the state of the partition before this chunk."""
         partition = self._partitions.get(chunk.log)
         received_ms = min(head.meta.received_ms for head in heads)
         if partition is not None and partition.end == chunk.start:
-            # The previous chunk is stored.
+            # The previous chunk is stored: keep its visits.
             partition.visits.begin_chunk()
             self._prune(partition, received_ms)
         elif partition is not None and partition.start == chunk.start:
-            # The same chunk again.
+            # This is the same chunk again: undo the earlier attempt.
             partition.visits.undo()
         else:
             partition = _Partition(chunk.start, _INCOMPLETE, received_ms - _RETAIN_MS)
-            # Known only once it is complete: the chunk may be tried again.
+            # Store the partition only once its visits are loaded: if loading fails, the chunk is tried again.
             await _load_recent_visits(partition, chunk, store, _MAX_KEYS // (len(self._partitions) + 1))
             self._partitions[chunk.log] = partition
-        # Complete only once all events have their visits.
+        # The chunk is complete only once all its events have their visits.
         partition.start, partition.end = chunk.start, _INCOMPLETE
         return partition
 
     def _prune(self, partition: _Partition, received_ms: int) -> None:
-        """Drop the visits that ended long ago; if there are too many, the older half. A late event looks them up."""
+        """Drop the visits that ended long ago. If there are still too many, drop the older half. A late event looks up
+        dropped visits."""
         max_keys = _MAX_KEYS // len(self._partitions)
         is_late = received_ms - _RETAIN_MS - _PRUNE_INTERVAL_MS > partition.horizon_ms
         are_many = len(partition.visits) > max_keys
@@ -162,7 +165,8 @@ class _Old(NamedTuple):
 
 
 def _find_old(partition: _Partition, batches: Sequence[_Batch]) -> _Old:
-    """Return the visits that late events, and sessions that continue after a long pause, may join."""
+    """Return the visits to look up: those that late events, and sessions that continue after a long pause, may
+    join."""
     old_keys: set[int] = set()
     oldest_ms = partition.horizon_ms
     late_before_ms = oldest_ms + MAX_PAUSE_MS
@@ -192,7 +196,7 @@ def _decode_heads(chunk: Chunk, result: ChunkRows) -> tuple[list[_Head], list[_D
 
 
 def _decode_slices(heads: Sequence[_Head], result: ChunkRows) -> Iterator[list[_Batch]]:
-    """Yield the batches of the records, about `_SLICE_EVENTS` events at a time; add dead records to `result`."""
+    """Yield the batches of the records, about `_SLICE_EVENTS` events at a time. Add dead records to `result`."""
     batches: list[_Batch] = []
     number = 0
     for head in heads:
@@ -252,7 +256,7 @@ def _add_rows(
     received_ms: dict[tuple[int, bytes], int],
     visits: Visits,
 ) -> None:
-    """Add the rows of the events that are not stored yet. `received_ms` has the time of receipt of stored events."""
+    """Add the rows of the events that are not stored yet. `received_ms`: the time of receipt of each stored event."""
     rows, ids = result.tables.setdefault(PAGEVIEWS, []), result.tables.setdefault(IDS, [])
     for batch in batches:
         meta, offset, country = batch.meta, batch.offset, batch.country
@@ -286,7 +290,7 @@ def _assign_visit(visits: Visits, site_id: int, event: ReceivedEvent) -> Visit:
 async def _load_recent_visits(
     partition: _Partition, chunk: Chunk, store: ColumnStore, max_visits: int
 ) -> None:
-    """Load the visits since the horizon; if there are too many, raise it to the newest ones."""
+    """Load the visits since the horizon. If there are too many, load only the newest ones and move the horizon."""
     found = await stored_visits(store, chunk.log, chunk.start, partition.horizon_ms, most=max_visits)
     if len(found) == max_visits:
         partition.horizon_ms = min(visit.last_ms for visit in found) + 1

@@ -1,4 +1,5 @@
-"""The transform of the reports of queues and workers: current state, and rows of history."""
+"""The transform of reports from queues and workers. It updates their current state, and makes rows for their
+history."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -23,7 +24,7 @@ Report = SeenQueue | SeenWorker
 
 
 class QueuesTopic(MonitorTopic[Report]):
-    """The transform of `topics.QUEUES`."""
+    """The transform of the topic `topics.QUEUES`."""
 
     topic = topics.QUEUES
 
@@ -66,13 +67,13 @@ class QueuesTopic(MonitorTopic[Report]):
 
 
 def _moment(microseconds: int) -> datetime:
-    # Not seconds since 1970: ClickHouse reads those as a time only if they have ten digits.
+    # Seconds since 1970 cannot be used: ClickHouse reads a number as a time only if it has ten digits.
     return from_epoch_ms(0) + timedelta(microseconds=microseconds)
 
 
 def _observed_us(reported: datetime, received_ms: int) -> int:
-    """Return the reported time in microseconds since 1970; the time of receipt if the reported one is implausible. A
-    snapshot from the far future would stay the current one for ever."""
+    """Return the reported time in microseconds since 1970. Return the time of receipt if the reported time is
+    implausible: a snapshot from the far future would stay the newest one forever."""
     received = from_epoch_ms(received_ms)
     observed = reported if is_plausible(reported, received) else received
     return (observed - from_epoch_ms(0)) // timedelta(microseconds=1)

@@ -1,4 +1,5 @@
-"""Receipts: which record of the log each batch was stored from. Batches that are sent again are found by them."""
+"""Makes receipts. A receipt says from which record of the log a batch was stored, so that a batch that is sent
+again is recognised."""
 
 import msgspec
 
@@ -26,7 +27,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class BatchIdentity(msgspec.Struct, frozen=True, gc=False):
-    """What a receipt says of its batch: `received` counts its events."""
+    """What a receipt says about its batch. `received`: how many events the batch has."""
 
     name: str
     """The name of the receipt (`pipeline_contracts.identifiers.receipt_name`)."""
@@ -45,7 +46,8 @@ def receipt_row(
     clamped: int = 0,
     errors: list[str] | None = None,
 ) -> RecordRows:
-    """Return the row of `ingest_receipts` for a batch that was stored, repeated (`duplicate`) or `failed`."""
+    """Return the row of `ingest_receipts` for a batch. `outcome`: the batch was stored, was repeated
+    (`duplicate`), or has `failed`."""
     row = _ReceiptRow(
         receipt_id=batch.name,
         environment_id=batch.environment_id,

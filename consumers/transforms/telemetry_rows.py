@@ -14,15 +14,15 @@ from pipeline_contracts.times import EARLIEST, MAX_AHEAD, format_epoch_ms, from_
 class TelemetryRow(TelemetryEvent, gc=False, omit_defaults=True):
     """An event with the metadata from the edge, in the column names of the table.
 
-    The added members accept any JSON, because a client may send a member of the same name; each is overwritten. The
-    decoder skips other members that a client sends.
+    Members that the consumer adds accept any JSON, because a client may send a member of the same name. Each of them
+    is overwritten. The decoder skips all unknown members that a client sends.
     """
 
-    # The edge has checked that these are objects or null.
+    # The edge has checked that these members are objects or null.
     attributes: Raw | UnsetType = UNSET  # type: ignore[assignment]
     payload: Raw | UnsetType = UNSET  # type: ignore[assignment]
     account_id: Any = msgspec.field(default=None)
-    """Also carries the other columns that all rows of the batch share."""
+    """Also contains the other columns that all rows of the batch share."""
     position: Any = msgspec.field(default=None)
 
 
@@ -51,7 +51,8 @@ _BEGIN = b'{"account_id":'
 
 @dataclass(frozen=True, slots=True)
 class TelemetryRows:
-    """JSON lines, their number, and the number of rows whose time was clamped."""
+    """The rows of a batch as JSON lines, the number of rows, and the number of rows whose time was replaced by the
+    time of receipt."""
 
     lines: bytes
     rows: int
@@ -82,8 +83,8 @@ def telemetry_rows(body: bytes, meta: BatchMeta, receipt: str, log: str, offset:
 
 
 def _shared_columns(meta: BatchMeta, receipt: str, log: str, offset: int) -> Raw:
-    """Return the shared columns as JSON: the value of `account_id`, followed by the other members. A row with this as
-    its `account_id` is encoded with all of them, at the cost of a copy."""
+    """Return the shared columns as JSON: the value of `account_id`, followed by the other members. If a row has this
+    JSON as its `account_id`, encoding the row copies all of these columns."""
     columns = _Shared(
         meta.account_id,
         meta.project_id,

@@ -1,4 +1,4 @@
-"""The transform of telemetry: rows of events, and a receipt for each batch."""
+"""The transform of telemetry. It makes a row for each event, and a receipt for each batch."""
 
 import asyncio
 from functools import partial
@@ -18,12 +18,12 @@ from storage_backends.column_store.interface import ColumnStore
 
 EVENTS = "pharos.telemetry_events"
 
-# After so many events the transform yields to the event loop: an edge may run in the same process.
+# After this many events, the transform lets other tasks run: an edge may run in the same process.
 _BREATH_EVENTS = 500
 
 
 class TelemetryTopic(RowsOnly):
-    """The transform of `topics.TELEMETRY`."""
+    """The transform of the topic `topics.TELEMETRY`."""
 
     topic = topics.TELEMETRY
 
@@ -39,7 +39,8 @@ class TelemetryTopic(RowsOnly):
         stored_from = await stored_receipts(store, names)
         breath = 0
         for record, name, meta in readable:
-            # The first record of a batch counts; on a second attempt at the chunk it is this record itself.
+            # Only the first record of a batch counts. On a second attempt at the chunk, the first record is
+            # this record itself.
             first = stored_from.setdefault(name, (chunk.log, record.offset))
             if first != (chunk.log, record.offset):
                 result.duplicates += 1

@@ -1,4 +1,5 @@
-"""The weight of a record in a chunk: its rows, and the table partition that they go to."""
+"""Computes the weight of a record in a chunk: the number of its rows, and the table partition to which
+they go."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -11,12 +12,12 @@ from pipeline_contracts.times import DAY_MS, from_epoch_ms
 
 
 def day_of_receipt(received_ms: int) -> int:
-    """Return the partition of a table that is partitioned by the day of receipt."""
+    """Return the partition number for a table that is partitioned by the day of receipt."""
     return received_ms // DAY_MS
 
 
 def month_of_receipt(received_ms: int) -> int:
-    """Return the partition of a table that is partitioned by the month of receipt."""
+    """Return the partition number for a table that is partitioned by the month of receipt."""
     return _month_of_day(received_ms // DAY_MS)
 
 
@@ -27,7 +28,7 @@ def _month_of_day(day: int) -> int:
 
 
 class Received(Protocol):
-    """Has a time of receipt, milliseconds since 1970."""
+    """An object with a time of receipt, in milliseconds since 1970."""
 
     @property
     def received_ms(self) -> int: ...
@@ -42,7 +43,8 @@ def weigh(
     rows: Callable[[M], int],
     partition: Callable[[int], int] = day_of_receipt,
 ) -> tuple[int, int]:
-    """Return what `Transform.weight` does. `partition` maps the time of receipt to the table partition."""
+    """Return the result for `Transform.weight`. `partition`: a function from the time of receipt to the
+    table partition."""
     try:
         meta = decode_meta(record.meta)
     except msgspec.DecodeError:

@@ -1,1 +1,2 @@
-"""The alert scan: evaluates conditions on rollups and present states, and writes changes as alert events."""
+"""The alert scan evaluates conditions on rollups and current states, and writes each change as an alert
+event."""

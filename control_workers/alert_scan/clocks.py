@@ -1,4 +1,5 @@
-"""The lease and the clocks of the alert scan: of several control planes, one scans at a time."""
+"""The lease and the clocks of the alert scan. Of several control planes on one database, only one scans
+at a time."""
 
 import secrets
 from dataclasses import dataclass
@@ -12,9 +13,10 @@ from control_domain.database.statements import insert_if_absent
 from control_domain.tables.notifications import AlertClock
 
 SCAN = "alert scan"
-"""The name of the scan's clock, whose row is also the lease."""
+"""The name of the scan's clock. The row of this clock is also the lease."""
 STORED = "stored exceptions"
-"""The name of the clock up to which stored exceptions are evaluated, by the column store's time."""
+"""The name of the clock that tells up to which time stored exceptions are evaluated, by the column
+store's clock."""
 
 
 class LeaseLost(Exception):
@@ -23,16 +25,16 @@ class LeaseLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ScanClock:
-    """The clock at the beginning of a scan."""
+    """The stored clock of the alert scan, as it is at the beginning of a scan."""
 
     through: datetime | None
-    """When the last scan was complete; None before the first scan."""
+    """When the last scan was complete. None before the first scan."""
     blind_since: datetime | None
-    """Since when the column store cannot be read; None if it can."""
+    """Since when the column store cannot be read. None if it can be read."""
 
 
 class ScanLease:
-    """One control plane as the holder of the lease."""
+    """The lease of the alert scan, as one control plane claims it."""
 
     def __init__(self, seconds: float) -> None:
         """`seconds`: how long the lease lasts after a claim."""
@@ -63,7 +65,7 @@ class ScanLease:
         return ScanClock(None if is_first else found.through, found.blind_since)
 
     async def advance(self, session: AsyncSession, now: datetime, blind_since: datetime | None) -> None:
-        """Set the clock, in the transaction that writes the results of the scan. Raises `LeaseLost`."""
+        """Set the clock, in the same transaction as the results of the scan. Raises `LeaseLost`."""
         advanced = await session.execute(
             update(AlertClock)
             .where(AlertClock.name == SCAN, AlertClock.holder == self._name)
@@ -95,13 +97,14 @@ async def _release(session: AsyncSession, condition: ColumnElement[bool]) -> Non
 
 
 async def read_through(session: AsyncSession, name: str) -> datetime | None:
-    """Return the time through which this input is evaluated; None if it never was."""
+    """Return the time up to which the input of this name is evaluated. None if it was never
+    evaluated."""
     row = await session.get(AlertClock, name)
     return None if row is None else row.through
 
 
 async def set_through(session: AsyncSession, name: str, through: datetime) -> None:
-    """Set the time through which this input is evaluated."""
+    """Store the time up to which the input of this name is evaluated."""
     row = await session.get(AlertClock, name)
     if row is None:
         session.add(AlertClock(name=name, through=through))

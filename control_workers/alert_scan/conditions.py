@@ -1,4 +1,4 @@
-"""Conditions of the alert scan, and the readings of its sources."""
+"""Defines the conditions of the alert scan, and what its sources return when they are read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,8 +11,8 @@ from pipeline_contracts.alert_kinds import EventState
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The account, project and environment of an event, as numbers of rows. Without project and environment, the event
-    is about the installation."""
+    """The account, the project and the environment of an event, as database numbers. An event without project and
+    environment is about the installation."""
 
     account_id: int
     project_id: int | None = None
@@ -33,34 +33,34 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A condition with its present value."""
+    """A condition, and its current value."""
 
     key: str
-    """The key of its state: `threshold 3`."""
+    """The key under which the state of the condition is stored, such as `threshold 3`."""
     scope: Scope
     kind: str
     subject: str
     limits: Limits
     value: float | None
-    """None if the value is unknown: the phase then stays."""
+    """The current value. None if it is unknown: the phase of the condition then stays."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Facts that the message shows in addition to the value and the limits."""
+    """Facts for the message, in addition to the value and the limits."""
     keeps_state: bool = False
-    """True if the value is stored at each scan because people can read it; false if only while the phase is not
-    `ok`."""
+    """True if the value is stored at each scan, because people can read it. False if it is stored only while the phase
+    is not `ok`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The conditions and events that a source has read."""
+    """What a source returns when it is read: its conditions and its events."""
 
     prefix: str
-    """The prefix of the keys of all its conditions."""
+    """The prefix of the keys of all conditions of the source."""
     observed: Sequence[Observed] | None
-    """All conditions of the source. A condition that has a state but is missing here no longer exists, and is
-    resolved. None if the source could not be read: all phases then stay."""
+    """All conditions of the source. If a condition has a stored state but is missing here, it no longer exists, and
+    its incident is resolved. None if the source could not be read: all phases then stay."""
     events: Sequence[Event] = ()
-    """Events without a phase."""
+    """Events that do not belong to a condition with phases."""
 
 
 def failed(prefix: str) -> Reading:

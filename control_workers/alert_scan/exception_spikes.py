@@ -1,4 +1,4 @@
-"""Groups of exceptions that are far more frequent than usual."""
+"""Finds groups of exceptions that are far more frequent than usual."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -20,10 +20,10 @@ from storage_backends.column_store.interface import ColumnStore
 
 PREFIX = "spike "
 LEAST = 20
-"""The least number of exceptions of a spike in the window."""
+"""Minimum number of exceptions in the window. Fewer exceptions are no spike."""
 TIMES_USUAL = 5.0
 MAX_SPIKES = 50
-"""Limit of concurrent spikes of one account."""
+"""Maximum number of spikes of one account at the same time."""
 _WINDOW_MINUTES = 10
 WINDOW = timedelta(minutes=_WINDOW_MINUTES)
 _AT_ONCE = 500
@@ -35,16 +35,18 @@ class SpikeScan:
     def __init__(self, sessions: Sessions, store: ColumnStore) -> None:
         self._sessions = sessions
         self._store = store
-        # A query contains the numbers of known groups and the names of environments, so their number is limited.
+        # A query contains the numbers of known groups and the names of environments, so their number must be
+        # limited.
         self._queries = SharedQuery("spikes of exceptions", most=2500, seconds=8.0)
 
     async def read(self, states: Mapping[str, Remembered], now: datetime) -> Reading:
         """Return the groups that are frequent now or were at the last scan. Ignored groups are left out.
 
-        A new group has no usual rate; other events report it. Raises `StorageUnavailable` and `QueryRefused`.
+        A new group has no usual rate, so it is no spike. Other events report new groups. Raises
+        `StorageUnavailable` and `QueryRefused`.
         """
         known = {key: state for key, state in states.items() if key.startswith(PREFIX)}
-        # In an environment with fewer exceptions, each known spike has recovered.
+        # If an environment has fewer exceptions than that, each known spike in it has recovered.
         busy = await busy_environments(self._store, now, _WINDOW_MINUTES, LEAST // 2)
         scopes = await read_scopes(self._sessions, set(busy))
         of_accounts, accounts = weigh(scopes, lambda name: scopes[name].account_id)
@@ -103,7 +105,7 @@ def _observe_all(
         observed[key] = found
     for key, state in known.items():
         if key not in seen:
-            # The group has no exceptions in the window, if the window could be read.
+            # The group has no exceptions in the window, unless its environment could not be read.
             value = None if state.scope.environment_id in unread else 0.0
             limits = Limits(LEAST, LEAST / 2)
             observed[key] = Observed(key, state.scope, state.kind, state.subject, limits, value)

@@ -1,4 +1,4 @@
-"""New groups of exceptions since the last scan, and regressions of resolved groups."""
+"""Finds new groups of exceptions since the last scan, and resolved groups that have returned (regressions)."""
 
 import logging
 from collections import Counter
@@ -29,17 +29,18 @@ from storage_backends.column_store.interface import ColumnStore, QueryRefused
 
 logger = logging.getLogger(__name__)
 
-# Rows have the time at which their insert began, and become visible a moment later.
+# A row has the time at which its insert began, and becomes visible a moment later.
 _MARGIN = timedelta(seconds=10)
 _LOOK_BACK = timedelta(days=1)
 _LEAST_INTERVAL = timedelta(seconds=30)
 _MAX_FAILURES = 10
 MAX_NEW = 50
-"""Limit of groups of an environment that get an event of their own in one scan."""
+"""Maximum number of groups of one environment that get an event of their own in one scan."""
 MAX_OPEN = 1000
-"""Limit of open incidents about new groups of an environment. Further groups are only counted, once an hour."""
+"""Maximum number of open incidents about new groups of one environment. Further groups are only counted, and the
+count is reported once an hour."""
 MAX_NEW_OF_ACCOUNT, MAX_OPEN_OF_ACCOUNT = 200, 5000
-"""The same limit for all environments of an account."""
+"""Maximum number of open incidents about new groups in all environments of an account."""
 _MAX_COUNTS = 20
 _COUNTED_EVERY = timedelta(hours=1)
 _AT_ONCE = 500
@@ -47,40 +48,40 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The results of a scan, which are written together."""
+    """What one scan has found. All of it is written in one transaction."""
 
     events: Sequence[Event]
     through: datetime | None
-    """The time through which exceptions are then evaluated; None if nothing was evaluated."""
+    """The time up to which exceptions are evaluated after this scan. None if nothing was evaluated."""
     regressions: Regressions | None = None
-    """None if no group was compared."""
+    """The regressions that were found. None if no group was compared with releases."""
     more: Mapping[str, int] = field(default_factory=dict)
-    """The number of groups of each environment that get no event of their own."""
+    """By environment, the number of groups that get no event of their own."""
     counted: Collection[str] = ()
-    """The environments that get an event about the number of these groups."""
+    """Environments for which an event reports the number of these groups."""
 
 
 class ExceptionScan:
-    """Finds exceptions since the last scan, by the column store's clock."""
+    """Finds the exceptions that were stored since the last scan, by the column store's clock."""
 
     def __init__(self, sessions: Sessions, store: ColumnStore) -> None:
         self._sessions = sessions
         self._store = store
-        # A query contains the names of environments and the numbers of groups, so their number is limited.
+        # A query contains the names of environments and the numbers of groups, so their number must be limited.
         self._queries = SharedQuery("new exceptions", most=2500, seconds=15.0)
         self._regressions = RegressionScan(sessions, store)
         self._counted: dict[str, datetime] = {}
-        """When the groups that are only counted were last reported, by environment."""
+        """By environment, when the groups that are only counted were last reported."""
         self._uncounted: Counter[str] = Counter()
         self._seen_at: datetime | None = None
         self._longest = _LOOK_BACK
-        """The interval that is read at once, which is shorter after a failure."""
+        """The length of the interval that one scan reads. It is shorter after a failure."""
         self._failures = 0
 
     async def read(self, through: datetime | None, store_now: datetime, now: datetime) -> Found:
-        """Return the events since `through`, the time of the last scan. None stands for the first scan, to which all
-        stored exceptions are old. Call `keep` once the events are written."""
-        # Nothing is known before the first query.
+        """Return the events since `through`, the time of the last scan. None means that this is the first scan: all
+        stored exceptions then count as old. Call `keep` once the events are written."""
+        # Before the first query, nothing is known about earlier exceptions.
         self._seen_at = self._seen_at or now
         until = store_now - _MARGIN
         if through is None or until <= through:
@@ -107,12 +108,12 @@ class ExceptionScan:
             del self._uncounted[environment]
 
     def has_seen(self, since: datetime) -> bool:
-        """Return True if an exception was stored since then."""
+        """Return True if an exception was stored after `since`."""
         return self._seen_at is None or self._seen_at >= since
 
     def _try_less(self, until: datetime, interval: timedelta) -> Found:
-        """Make the next scan begin at the same time with half of the interval. An interval that cannot be read for
-        five minutes is skipped, so that it does not hold back later exceptions."""
+        """After a failure, make the next scan begin at the same time and read half of the interval. If an interval
+        cannot be read for five minutes, skip it, so that it does not hold back later exceptions."""
         self._failures += 1
         if self._failures > _MAX_FAILURES and interval <= _LEAST_INTERVAL:
             logger.error("exceptions until %s are not evaluated because they cannot be read", until)
@@ -158,7 +159,7 @@ class ExceptionScan:
         of_environments: dict[str, list[SeenGroup]] = {}
         for each in new:
             of_environments.setdefault(each.environment, []).append(each)
-        # Count the groups beyond the limit, although some of them may be known.
+        # Count all groups beyond the limit, although some of them may be known already.
         cut = {each.environment: each.of_environment for each in seen}
         for each in seen:
             cut[each.environment] -= 1
@@ -184,7 +185,7 @@ class ExceptionScan:
         return Found(events, None, more={name: more for name, more in cut.items() if more}, counted=counted)
 
     async def _find_room(self, scopes: Collection[Scope]) -> "_Room":
-        """Return how many incidents may open. The scan never closes any."""
+        """Return how many further incidents may open. The scan itself never closes incidents."""
         accounts = sorted({scope.account_id for scope in scopes})
         room = _Room()
         async with self._sessions() as session:
@@ -206,14 +207,15 @@ class ExceptionScan:
 
 @dataclass(slots=True)
 class _Room:
-    """The number of open incidents by environment and by account."""
+    """The number of incidents that may still open, computed from the open incidents of each environment and
+    account."""
 
     opened: Counter[int] = field(default_factory=Counter)
     opened_of_accounts: Counter[int] = field(default_factory=Counter)
     taken: Counter[int] = field(default_factory=Counter)
 
     def take(self, scope: Scope, count: int) -> int:
-        """Return how many of these new incidents of the environment may open, and count them."""
+        """Return how many of `count` new incidents of the environment may open. Count these as open."""
         account = scope.account_id
         limits = (
             count,

@@ -1,4 +1,5 @@
-"""Evaluates the readings of the sources: computes the new states of the conditions and the events of changes. Pure."""
+"""Evaluates what the sources have read: computes the new states of the conditions, and the events for changes. Does no
+I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,13 +11,14 @@ from control_workers.alert_scan.phases import Limits, State, begin, evaluate
 from pipeline_contracts.times import to_epoch_ms
 
 _SHOWN_AS_OF = timedelta(minutes=2)
-"""An unchanged state is stored again after this time, so that its time shows that it is still evaluated."""
+"""An unchanged state is stored again after this time. Its time then shows that the condition is still evaluated."""
 _NO_LIMITS = Limits(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """The stored state of a condition, with the data to end its incident if the condition no longer exists."""
+    """The stored state of a condition, and the data that is needed to end its incident if the condition no longer
+    exists."""
 
     state: State
     scope: Scope
@@ -26,21 +28,21 @@ class Remembered:
 
 @dataclass(slots=True)
 class Changes:
-    """The states and events that a scan writes."""
+    """The states and events that a scan must write."""
 
     written: dict[str, Remembered] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
     events: list[Event] = field(default_factory=list)
 
     def leave_out(self, key: str) -> None:
-        """Remove the changes of a condition whose subject is its key."""
+        """Remove the changes of a condition whose events have the condition's key as their subject."""
         self.written.pop(key, None)
         self.deleted.discard(key)
         self.events = [event for event in self.events if event.subject != key]
 
 
 def judge(reading: Reading, states: Mapping[str, Remembered], now: datetime, changes: Changes) -> None:
-    """Add the changes that follow from the reading of one source. `states`: the stored states by key."""
+    """Add to `changes` what follows from the reading of one source. `states`: the stored states by key."""
     own = {key: state for key, state in states.items() if key.startswith(reading.prefix)}
     changes.events += reading.events
     if reading.observed is None:
@@ -58,7 +60,7 @@ def judge(reading: Reading, states: Mapping[str, Remembered], now: datetime, cha
 
 def _keep(key: str, remembered: Remembered, now: datetime, changes: Changes) -> None:
     if remembered.state.phase == "pending":
-        # The limits do not matter: without a value nothing is compared.
+        # No limits are needed: without a value, nothing is compared with them.
         state, _ = evaluate(remembered.state, _NO_LIMITS, None, now)
         changes.written[key] = Remembered(state, remembered.scope, remembered.kind, remembered.subject)
 
@@ -79,8 +81,8 @@ def _judge_one(observed: Observed, remembered: Remembered | None, now: datetime,
 
 
 def _must_be_stored(state: State, before: State) -> bool:
-    """True if the state has changed, or its time is needed or shown. Writing all states at each scan would take longer
-    than the scan itself."""
+    """Return True if the state has changed, or if its time is needed or shown. Writing all states at each scan would
+    take longer than the scan itself."""
     if replace(state, evaluated_at=before.evaluated_at) != before or state.phase == "pending":
         return True
     return state.evaluated_at - before.evaluated_at >= _SHOWN_AS_OF

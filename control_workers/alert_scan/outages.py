@@ -1,7 +1,8 @@
-"""Times in which the alert scan could not evaluate anything, and the one message about each.
+"""Finds times in which the alert scan could not evaluate anything (outages). One message reports each outage.
 
-The message is written some time after the outage: if the heartbeat scan reports the same outage, it has done so by
-then. An outage that begins before that belongs to the same one.
+The message is written some time after the end of the outage. If the heartbeat scan reports the same outage, it has
+done so by then, and no second message is written. If another outage begins before the message is written, both
+count as one.
 """
 
 import json
@@ -17,9 +18,9 @@ from control_workers.alert_scan.conditions import Event, Scope
 from pipeline_contracts.times import from_epoch_ms, to_epoch_ms
 
 NOTE = "platform outage"
-"""The key of the note about an outage whose message is not written yet."""
+"""The key under which an outage is stored until its message is written."""
 MAX_PAUSE = timedelta(minutes=3)
-"""If no scan ran for longer than this, the platform was down."""
+"""If no scan ran for longer than this, Pharos was down."""
 MAX_UNREADABLE = timedelta(minutes=2)
 _SETTLED = timedelta(seconds=60)
 _TOLERANCE_MS = 180_000
@@ -30,30 +31,30 @@ _MAX_EARLIER = 20
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A time in which nothing was evaluated."""
+    """A time in which no condition was evaluated."""
 
     begin: datetime
     end: datetime
     what: str
-    """`alert scan` if no control plane scanned, `column store` if it could not be read."""
+    """The cause: `alert scan` if no control plane scanned, `column store` if it could not be read."""
 
     def merge(self, earlier: "Outage | None") -> "Outage":
-        """Return one outage that includes an earlier outage which has just ended."""
+        """Return one outage that includes both this outage and an earlier one that has just ended."""
         return self if earlier is None else replace(self, begin=min(self.begin, earlier.begin))
 
     def is_covered(self, from_ms: int, to_ms: int) -> bool:
-        """True if this reported outage is the same one."""
+        """Return True if the outage that was reported for these times is this outage."""
         return (
             from_ms <= to_epoch_ms(self.begin) + _TOLERANCE_MS
             and to_ms >= to_epoch_ms(self.end) - _TOLERANCE_MS
         )
 
     def is_settled(self, now: datetime) -> bool:
-        """True once its message can be written."""
+        """Return True once the message about the outage can be written."""
         return now - self.end >= _SETTLED
 
     def to_note(self) -> Mapping[str, int | str]:
-        """Return the outage as JSON to store."""
+        """Return the outage in the form in which it is stored as JSON."""
         return {"from_ms": to_epoch_ms(self.begin), "to_ms": to_epoch_ms(self.end), "what": self.what}
 
     def to_event(self, operator: Scope, now: datetime) -> Event:
@@ -62,7 +63,7 @@ class Outage:
 
 
 def read_outage(note: Mapping[str, int | str]) -> Outage | None:
-    """Return the outage of a stored note, or None."""
+    """Return the outage that was stored. None if there is none."""
     if not note:
         return None
     begin, end = from_epoch_ms(int(note["from_ms"])), from_epoch_ms(int(note["to_ms"]))
@@ -72,7 +73,8 @@ def read_outage(note: Mapping[str, int | str]) -> Outage | None:
 def find_outage(
     through: datetime | None, blind_since: datetime | None, now: datetime, *, is_readable: bool
 ) -> tuple[Outage | None, datetime | None]:
-    """Return the outage that has just ended, and since when the column store cannot be read.
+    """Return two values: the outage that has just ended (or None), and since when the column store cannot be read
+    (or None).
 
     `through`: when the last scan was complete; None for the first scan.
     """
@@ -80,7 +82,7 @@ def find_outage(
         return None, None if is_readable else now
     was_down = now - through > MAX_PAUSE
     if not is_readable:
-        # A pause before the outage belongs to it.
+        # If no scan ran immediately before, that pause belongs to the outage too.
         return None, blind_since or (through if was_down else now)
     begin = blind_since or through
     if was_down:
@@ -91,7 +93,7 @@ def find_outage(
 
 
 async def is_reported(session: AsyncSession, operator: Scope, outage: Outage) -> bool:
-    """True if an event or an incident has already reported this outage."""
+    """Return True if an event or an incident has already reported this outage."""
     events = select(AlertEvent.facts).where(
         AlertEvent.kind == _KIND, AlertEvent.account_id == operator.account_id
     )

@@ -1,5 +1,5 @@
 """The phases of a condition: `ok`, `pending` while its value is beyond the threshold but not for long enough, and
-`firing` until the value has reached the recovery value. Pure."""
+`firing` until the value has reached the recovery value. Does no I/O."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -8,10 +8,10 @@ from typing import Literal
 
 Phase = Literal["ok", "pending", "firing"]
 Turn = Literal["firing", "resolved"]
-"""The kind of an event: the incident opens or ends."""
+"""What an event says: the incident opens (`firing`) or ends (`resolved`)."""
 
 MAX_GAP = timedelta(seconds=120)
-"""If the last evaluation is older than this, the value in between is unknown."""
+"""If the last evaluation is older than this, the values since then are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +21,17 @@ class Limits:
     threshold: float
     recovery: float
     is_above: bool = True
-    """True to fire above the threshold, false to fire below it."""
+    """True to fire above the threshold. False to fire below the threshold."""
     pending: timedelta = timedelta()
-    """How long the value must be beyond the threshold."""
+    """How long the value must be beyond the threshold before the condition fires."""
 
     def is_beyond(self, value: float) -> bool:
-        """True if the value is on the bad side of the threshold."""
+        """Return True if the value is on the bad side of the threshold."""
         return value > self.threshold if self.is_above else value < self.threshold
 
     def is_recovered(self, value: float) -> bool:
-        """True if the value has reached the recovery value. A value beyond the threshold never has recovered."""
+        """Return True if the value has reached the recovery value. A value beyond the threshold has never
+        recovered."""
         reached = value <= self.recovery if self.is_above else value >= self.recovery
         return reached and not self.is_beyond(value)
 
@@ -41,10 +42,11 @@ class State:
 
     phase: Phase
     since: datetime
-    """When the phase began. The begin of `pending` moves by the time in which the value was unknown."""
+    """When the phase began. While the value is unknown, the beginning of `pending` moves forward by the same
+    time."""
     evaluated_at: datetime
     value: float | None = None
-    """The last known value."""
+    """The last value that was known."""
 
 
 def begin(now: datetime) -> State:
@@ -53,10 +55,10 @@ def begin(now: datetime) -> State:
 
 
 def evaluate(state: State, limits: Limits, value: float | None, now: datetime) -> tuple[State, Turn | None]:
-    """Return the state after an evaluation, and its event if there is one.
+    """Return the state after an evaluation, and its event or None.
 
-    `value` is None if it is unknown, because a query failed or there is no data. The phase then stays. It also stays
-    for a value that is not finite, such as a sum of huge points.
+    `value` is None if the value is unknown, because a query failed or there is no data. The phase then stays. It
+    also stays for a value that is not finite, such as a sum of huge points.
     """
     if value is not None and not isfinite(value):
         value = None

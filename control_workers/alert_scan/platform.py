@@ -1,5 +1,5 @@
-"""Conditions of Pharos itself: the consumers' lag, dead letters, disks, and backups. Their events belong to the oldest
-account, which runs the installation."""
+"""Reads conditions of Pharos itself: the lag of the consumers, dead letters, disks, and backups. Their events belong
+to the oldest account, which runs the installation."""
 
 import asyncio
 import logging
@@ -35,16 +35,17 @@ DEAD_PREFIX = "platform dead letters"
 DISK_PREFIX = "platform disk "
 BACKUP_PREFIX = "platform backup"
 LAG = Limits(120.0, 30.0, pending=timedelta(seconds=60))
-"""Seconds that a record waits until it is stored. After a start, the consumers catch up within the pending time."""
+"""Seconds for which a record waits until it is stored. After a start, the consumers catch up before the condition
+fires."""
 DISK = Limits(90.0, 85.0)
-"""Percent of the disk that is used."""
+"""Percentage of the disk that is used."""
 _ANY = Limits(0.5, 0.5)
 _LAG_SECONDS = 120
 _DEAD_SECONDS = 3600
 _DEAD_TOPICS = [topics.dead_letter_topic(topic) for topic in topics.ALL_TOPICS]
-# The file of the embedded log in the data folder.
+# The name of the embedded log's file in the data folder.
 _LOG_FILE = "event-log.sqlite"
-# An edge writes its clock every ten seconds.
+# Maximum age of an edge's clock. An edge writes its clock every ten seconds.
 _CLOCK_MS = 60_000
 
 
@@ -53,20 +54,20 @@ class Progress:
     """The progress of the consumers of heartbeats and queues, and the clocks of edges and of the heartbeat scan."""
 
     applied_ms: int | None
-    """The time through which all their records are applied; None if unknown."""
+    """The time up to which all records of heartbeats and queues are applied. None if it is unknown."""
     intake_ms: int | None
-    """When an edge last accepted requests; None if unknown."""
+    """When an edge last reported that it accepts requests. None if it is unknown."""
     blind_to_ms: int
-    """The end of the last pause of an edge or of the heartbeat scan."""
+    """When the last pause of an edge or of the heartbeat scan ended."""
 
     def lag_seconds(self, now: datetime) -> float | None:
-        """Return the lag of the consumers in seconds; None if unknown."""
+        """Return the lag of the consumers in seconds. None if it is unknown."""
         if self.applied_ms is None:
             return None
         return max(0, to_epoch_ms(now) - self.applied_ms) / 1000
 
     def has_intake(self, now: datetime, since: datetime) -> bool:
-        """True unless events since then may be missing."""
+        """Return True unless events that were sent since `since` may be missing."""
         if self.intake_ms is not None and self.intake_ms < to_epoch_ms(now) - _CLOCK_MS:
             return False
         return self.blind_to_ms < to_epoch_ms(since)
@@ -87,7 +88,7 @@ async def read_progress(sessions: Sessions) -> Progress:
 
 
 async def find_operator(sessions: Sessions) -> Scope | None:
-    """Return the scope of events of the installation; None without an account."""
+    """Return the scope of events about the installation. None if there is no account."""
     async with sessions() as session:
         account = await session.scalar(select(func.min(Account.id)))
     return None if account is None else Scope(account)
@@ -97,7 +98,7 @@ class PlatformScan:
     """Reads the conditions of Pharos itself."""
 
     def __init__(self, store: ColumnStore, data_folder: Path | None) -> None:
-        """`data_folder`: the data folder of the embedded platform; None if the engines are servers."""
+        """`data_folder`: the data folder of the embedded platform. None if the engines are servers."""
         self._store = store
         self._data_folder = data_folder
         self._dead_letters: int | None = None
@@ -106,7 +107,7 @@ class PlatformScan:
     async def read(
         self, operator: Scope, progress: Progress, now: datetime, *, is_readable: bool
     ) -> tuple[list[Reading], float | None]:
-        """Return the readings, and the lag in seconds, None if unknown.
+        """Return the readings, and the lag in seconds or None if it is unknown.
 
         `is_readable`: True if the column store can be read.
         """
@@ -145,8 +146,8 @@ class PlatformScan:
             return None
 
     async def _count_dead_letters(self, receipts: ReceiptsLag | None, now: datetime) -> float | None:
-        """Return the number of recent dead letters of telemetry, and at least 1 if the embedded log has recently got
-        dead letters of any kind. None if unknown."""
+        """Return the number of recent dead letters of telemetry. If the embedded log has recently received dead
+        letters of any kind, return at least 1. Return None if the number is unknown."""
         of_telemetry = None if receipts is None else float(receipts.failed)
         if self._data_folder is None:
             return of_telemetry
@@ -194,7 +195,8 @@ def _observe_disk(operator: Scope, disk: DiskSpace) -> Observed:
 
 
 def _observe_backup(operator: Scope, attempt: Mapping[str, Any] | None) -> Observed:
-    """Observe scheduled backups only: the person who runs `pharos backup create` sees its failure."""
+    """Return the condition of scheduled backups. A backup that a person starts with `pharos backup create` is left
+    out, because that person sees the failure."""
     error, source = (None, None) if attempt is None else (attempt.get("error"), attempt.get("source"))
     value = 0.0 if error is None else 1.0 if source == "schedule" else None
     facts = {} if error is None or attempt is None else {"error": error, "folder": attempt.get("folder")}

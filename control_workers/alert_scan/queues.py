@@ -1,4 +1,5 @@
-"""Conditions on queues, from their present state: thresholds, a built-in condition on the wait, and lost workers.
+"""Reads conditions of queues from their current state: thresholds, a built-in condition on the waiting time, and lost
+workers.
 
 The state of a queue without a recent snapshot is unknown. Times are compared with the time up to which reports are
 applied, so a backlog of the pipeline does not raise incidents.
@@ -22,27 +23,27 @@ from control_workers.alert_scan.phases import Limits
 from control_workers.alert_scan.read_thresholds import ThresholdOf
 
 STALE_MS = 5 * 60_000
-"""An older snapshot is not used."""
+"""A snapshot older than this is not used."""
 DEFAULT_WAIT = Limits(600.0, 300.0)
-"""The limits for each queue without a `queue.wait` threshold (a disabled one counts): ten minutes, recovered at
-five."""
+"""The limits for each queue that has no `queue.wait` threshold (a disabled threshold counts as one). The incident
+opens at ten minutes and recovers at five."""
 WAIT_PREFIX = "wait "
 WORKER_PREFIX = "worker "
-# A worker that was lost earlier was lost before the first scan, or was reported for long enough.
+# A worker that was lost before this time was lost before the first scan, or was reported for long enough.
 _LOST_LATELY_MS = 60 * 60_000
 _FORGOTTEN_MS = 24 * 60 * 60_000
 MAX_LOST = 20
 MAX_LOST_OF_ACCOUNT = 200
-"""Limits of the lost workers of a queue and of an account that are reported at the same time, because anybody with
-the key of a queue can report any number of workers."""
+"""Maximum numbers of lost workers of a queue and of an account that are reported at the same time. Anybody with the
+key of a queue can report any number of workers."""
 _AT_ONCE = 500
 _KNOWN = Limits(0.5, 0.5)
-"""The limits of conditions that are either true (1) or false (0)."""
+"""The limits of conditions whose value is either 1 (true) or 0 (false)."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueNow:
-    """The newest snapshot of a queue."""
+    """The newest snapshot of a queue, as the database has it."""
 
     queue_id: int
     name: str
@@ -52,12 +53,12 @@ class QueueNow:
     oldest_wait_seconds: int | None
 
     def value_of(self, kind: str, clock_ms: int) -> float | None:
-        """Return the value for a kind of threshold; None if unknown."""
+        """Return the value that a threshold of this kind compares. None if it is unknown."""
         if self.received_ms is None or self.received_ms < clock_ms - STALE_MS:
             return None
         if kind == "queue.size":
             return self.pending
-        # Without jobs there is no oldest job.
+        # If there are no jobs, there is no oldest job.
         return 0 if self.pending == 0 else self.oldest_wait_seconds
 
 
@@ -69,7 +70,7 @@ class Queues:
     clock_ms: int
 
     def value_for(self, threshold: ThresholdOf) -> float | None:
-        """Return the present value for a threshold; None if unknown."""
+        """Return the current value for a threshold. None if it is unknown."""
         queue = self.by_name.get((threshold.row.environment_id, threshold.row.target))
         return None if queue is None else queue.value_of(threshold.row.kind, self.clock_ms)
 
@@ -77,7 +78,8 @@ class Queues:
 async def read_queues(
     session: AsyncSession, thresholds: Sequence[ThresholdOf], states: Mapping[str, Remembered], now: datetime
 ) -> Queues:
-    """Return the queues whose jobs wait for a long time, the queues with thresholds, and the queues with a state."""
+    """Return three kinds of queues: those whose jobs wait for a long time, those with thresholds, and those with a
+    stored state."""
     clock_ms = await read_queue_clock(session, now)
     known = [int(key.removeprefix(WAIT_PREFIX)) for key in states if key.startswith(WAIT_PREFIX)]
     named = {each.row.environment_id for each in thresholds if each.row.kind.startswith("queue.")}
@@ -115,7 +117,7 @@ def _select_queues() -> Select[*tuple[Any, ...]]:
 
 
 def observe_waits(queues: Queues, thresholds: Sequence[ThresholdOf]) -> Reading:
-    """Return the built-in condition of the queues that have no threshold of their own."""
+    """Return the built-in condition of each queue that has no threshold of its own."""
     own = {(each.row.environment_id, each.row.target) for each in thresholds if each.row.kind == "queue.wait"}
     return Reading(
         WAIT_PREFIX,
@@ -138,8 +140,8 @@ def observe_waits(queues: Queues, thresholds: Sequence[ThresholdOf]) -> Reading:
 async def read_lost_workers(
     session: AsyncSession, states: Mapping[str, Remembered], clock_ms: int, blind_to_ms: int
 ) -> Reading:
-    """Return the recently lost workers and the workers already known as lost, up to 20 of a queue and 200 of an
-    account.
+    """Return the workers that were lost recently and those that are already known to be lost: up to 20 of a queue and
+    200 of an account.
 
     A worker is lost if it no longer reports without having stopped, while its queue is still reported. Until
     `blind_to_ms`, Pharos may have missed reports, so for some time after that a silent worker is not considered lost.
@@ -178,7 +180,7 @@ async def read_lost_workers(
 
 
 def _observe_worker(row: Row[Any], clock_ms: int, lost: int | None = None) -> Observed:
-    """`lost`: the number of lost workers of the queue."""
+    """Return the condition of a worker. `lost`: the number of lost workers of its queue."""
     key = f"{WORKER_PREFIX}{row.queue_id} {row.worker_id}"
     age_ms = clock_ms - row.received_ms
     is_lost = row.status != "stopped" and LOST_MS <= age_ms < _FORGOTTEN_MS
@@ -200,8 +202,8 @@ def _observe_worker(row: Row[Any], clock_ms: int, lost: int | None = None) -> Ob
 
 
 def _select_lost(clock_ms: int) -> Select[*tuple[Any, ...]]:
-    """Return the query for recently lost workers, the longest lost first: twice the limit for each queue and account,
-    so that enough remain after the known ones."""
+    """Return the query for recently lost workers, those lost the longest first. It returns twice the limit for each
+    queue and account, so that enough workers remain after those that are already known."""
     active = select(QueueWorker.queue_id).where(QueueWorker.received_ms > clock_ms - LOST_MS)
     reported = select(QueueState.queue_id).where(QueueState.received_ms > clock_ms - STALE_MS)
     of_queue, order = QueueWorker.queue_id, (QueueWorker.received_ms, QueueWorker.worker_id)
@@ -219,7 +221,7 @@ def _select_lost(clock_ms: int) -> Select[*tuple[Any, ...]]:
         )
         .subquery()
     )
-    # Take workers from the queues of an account in turns.
+    # Choose workers from the queues of an account in turns.
     turn = func.row_number().over(
         partition_by=lost.c.account_id, order_by=(lost.c.place, lost.c.received_ms, lost.c.queue_id)
     )

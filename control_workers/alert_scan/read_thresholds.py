@@ -15,7 +15,7 @@ from control_workers.alert_scan.judge import Changes, Remembered
 from control_workers.alert_scan.phases import Limits
 
 MAX_WINDOW_MINUTES = 60
-"""The longest window that is read at each scan."""
+"""The longest window whose values are read at each scan."""
 _UNITS = {"queue.wait": "s", "queue.size": "jobs", "service.error_rate": "%", "service.latency": "ms"}
 PREFIX = "threshold "
 _AT_ONCE = 500
@@ -23,20 +23,20 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class ThresholdOf:
-    """A threshold with its environment."""
+    """A threshold, and the environment that it belongs to."""
 
     row: AlertThreshold
     environment: str
-    """The public ID."""
+    """The public ID of the environment."""
     scope: Scope
 
     @property
     def window_minutes(self) -> int:
-        """The window in whole minutes."""
+        """Return the length of the window in whole minutes."""
         return min(max(1, -(-self.row.window_seconds // 60)), MAX_WINDOW_MINUTES)
 
     def observe(self, value: float | None) -> Observed:
-        """Return the condition with its present value."""
+        """Return the condition of the threshold with this value."""
         row = self.row
         subject = f"{PREFIX}{row.id}"
         limits = Limits(row.threshold, row.recovery, row.is_above, timedelta(seconds=row.pending_seconds))
@@ -62,7 +62,7 @@ class ThresholdOf:
 
 
 async def read_thresholds(session: AsyncSession) -> Sequence[ThresholdOf]:
-    """Return all thresholds, also those that are disabled."""
+    """Return all thresholds, including disabled ones."""
     query = (
         select(AlertThreshold, Environment.public_id, Project.account_id, Project.id, Environment.id)
         .join(Environment, Environment.id == AlertThreshold.environment_id)
@@ -81,11 +81,11 @@ async def leave_out_changed(
     states: Mapping[str, Remembered],
     changes: Changes,
 ) -> None:
-    """Leave out the thresholds that were changed since they were read: the change has ended their incidents, and the
-    next scan evaluates the new settings. The remaining ones stay locked until the end of the transaction.
-    """
+    """Remove from `changes` the thresholds that a person has changed since they were read. That change has ended
+    their incidents, and the next scan evaluates the new settings. All other thresholds stay locked until the end of
+    the transaction."""
     read = {f"{PREFIX}{each.row.id}": each.row for each in thresholds}
-    # Columns that only the scan writes need no comparison.
+    # Columns that only the scan writes need not be compared.
     touched = sorted(key for key in {*changes.written, *changes.deleted} if key in read)
     for first in range(0, len(touched), _AT_ONCE):
         keys = touched[first : first + _AT_ONCE]
@@ -99,7 +99,7 @@ async def leave_out_changed(
 
 
 async def _find_unchanged(session: AsyncSession, rows: Sequence[AlertThreshold]) -> Collection[str]:
-    # A locked threshold is being changed. Waiting for it could deadlock.
+    # If a threshold is locked, somebody is changing it. Waiting for the lock could cause a deadlock.
     present = await session.scalars(
         select(AlertThreshold)
         .where(AlertThreshold.id.in_([row.id for row in rows]))

@@ -1,4 +1,4 @@
-"""Resolved groups of exceptions that a newer release raises again."""
+"""Finds resolved groups of exceptions that a newer release raises again."""
 
 import logging
 from collections import Counter
@@ -25,30 +25,32 @@ from storage_backends.column_store.interface import ColumnStore, QueryRefused
 logger = logging.getLogger(__name__)
 
 _MAX_ENVIRONMENTS = 5
-"""Limit of environments of an account that are compared with releases in one scan, because each takes a query."""
+"""Maximum number of environments of an account whose groups are compared with releases in one scan. Each environment
+takes one query."""
 _MAX_WAITING = 1000
 _SECONDS, _SECONDS_OF_ENVIRONMENT = 8.0, 2.0
 _AT_ONCE = 500
 
 Resolved = Mapping[tuple[int, str], datetime]
-"""When groups were resolved, by the number of the environment and the name of the group."""
+"""When each group was resolved, by the number of the environment and the name of the group."""
 Waiting = Mapping[str, Mapping[str, SeenGroup]]
-"""Groups by the public ID of the environment, and by name."""
+"""Groups, by the public ID of the environment and by the name of the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Regressions:
-    """The results of a scan, which are written together."""
+    """What one scan has found. All of it is written in one transaction."""
 
     events: Sequence[Event] = ()
     written: Resolved = field(default_factory=dict)
-    """All regressions whose events have been written after this scan."""
+    """All regressions whose events are written once this scan is written."""
     waiting: Waiting = field(default_factory=dict)
-    """Resolved groups that were seen but not yet compared with releases."""
+    """Resolved groups that were seen again but are not yet compared with releases."""
 
 
 class RegressionScan:
-    """Compares resolved groups that were seen again with releases, for some environments of each account per scan."""
+    """Compares resolved groups that were seen again with releases. Each scan compares some environments of each
+    account."""
 
     def __init__(self, sessions: Sessions, store: ColumnStore) -> None:
         self._sessions = sessions
@@ -63,8 +65,8 @@ class RegressionScan:
     async def find(
         self, seen: Sequence[SeenGroup], scopes: Mapping[str, Scope], now: datetime
     ) -> Regressions:
-        """Return the regressions of these groups and of the waiting groups. A regression that was reported before is
-        left out, because its event would change nothing."""
+        """Return those of the seen groups and of the waiting groups that are regressions. A regression that was
+        reported before is left out, because its event would change nothing."""
         waiting = {name: dict(groups) for name, groups in self._waiting.items()}
         for each in seen:
             waiting.setdefault(each.environment, {})[format_group(each.group)] = each
@@ -96,7 +98,7 @@ class RegressionScan:
     async def _compare(
         self, due: Waiting, scopes: Mapping[str, Scope]
     ) -> tuple[Mapping[tuple[str, str], datetime], Waiting]:
-        """Return when groups regressed, by environment and name, and the groups that have to wait."""
+        """Return when each group regressed, by environment and name, and the groups that have to wait."""
         regressed: dict[tuple[str, str], datetime] = {}
         later: dict[str, Mapping[str, SeenGroup]] = {}
         failed: dict[str, Mapping[str, SeenGroup]] = {}
@@ -115,7 +117,7 @@ class RegressionScan:
                     except (StorageUnavailable, QueryRefused) as error:
                         logger.warning("regressions of an environment cannot be evaluated now: %s", error)
                 waiting[account] += len(groups)
-                # Groups that do not wait are compared when they are seen again.
+                # A group that does not wait is compared when it is seen again.
                 if waiting[account] <= _MAX_WAITING:
                     (later if is_later else failed)[environment] = groups
         return regressed, {**later, **failed}

@@ -24,7 +24,8 @@ async def running_alert_scan(
 ) -> AsyncIterator[None]:
     """Scan every `every` seconds until the context ends.
 
-    `is_alone`: no other control plane uses the database, so an existing lease belongs to a process that was killed.
+    `is_alone`: True if no other control plane uses the database. An existing lease then belongs to a process that
+    was killed.
     """
     stop = asyncio.Event()
     is_held = is_alone
@@ -53,6 +54,6 @@ async def running_alert_scan(
         stop.set()
         await asyncio.wait({task}, timeout=_SHUTDOWN_SECONDS)
         await end_task(task)
-        # Otherwise the next scan would wait until the lease has ended.
+        # Without this, the next scan would have to wait until the lease has ended.
         with contextlib.suppress(SQLAlchemyError):
             await scan.release()

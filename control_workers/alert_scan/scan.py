@@ -1,4 +1,5 @@
-"""The scan: takes the lease, reads all sources, and writes the changed states with their events in one transaction."""
+"""The alert scan: it claims the lease, reads all sources, and writes the changed states with their events in one
+transaction."""
 
 import logging
 import time
@@ -45,18 +46,18 @@ from storage_backends.column_store.interface import ColumnStore, QueryRefused
 
 logger = logging.getLogger(__name__)
 
-# Limit of all queries of a scan together. The lease lasts longer.
+# Time limit for all queries of a scan together. The lease lasts longer.
 _QUERY_SECONDS = 60.0
 _LEASE_SECONDS = 120.0
 _HOUR = timedelta(hours=1)
 _PAUSE = timedelta(seconds=75)
 _EVERY = {"traffic": timedelta(minutes=5), "vitals": _HOUR}
-"""Intervals of sources that are not read at each scan."""
+"""By source, how often it is read. Sources that are read at each scan are missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """The stored data at the beginning of a scan."""
+    """What is stored at the beginning of a scan."""
 
     states: Mapping[str, Remembered]
     thresholds: Sequence[ThresholdOf]
@@ -68,7 +69,7 @@ class _Stored:
 
 
 class AlertScan(Collector):
-    """The scan of one control plane, and its metrics."""
+    """The alert scan of one control plane, and its metrics."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class AlertScan(Collector):
         data_folder: Path | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`data_folder`: the data folder of the embedded platform; None if the engines are servers."""
+        """`data_folder`: the data folder of the embedded platform. None if the engines are servers."""
         self._sessions = sessions
         self._store = store
         self._clock = clock
@@ -96,7 +97,7 @@ class AlertScan(Collector):
     async def scan_once(self) -> bool:
         """Evaluate all conditions. Return False if another control plane scans.
 
-        Conditions of a source that cannot be read stay unchanged. Raises the errors of an unreachable database;
+        If a source cannot be read, its conditions stay unchanged. Raises the errors of an unreachable database;
         nothing is changed then.
         """
         began = time.monotonic()
@@ -114,7 +115,7 @@ class AlertScan(Collector):
         return True
 
     async def release(self) -> None:
-        """Let another control plane scan."""
+        """End the lease of this control plane, so that another one can scan."""
         async with self._sessions() as session, session.begin():
             await self._lease.release(session)
 
@@ -131,7 +132,7 @@ class AlertScan(Collector):
         blind_to = self._find_blind_end(clock, progress, outage, now)
         stored = await self._read_database(now, blind_to)
         readings, lag = await self._platform.read(operator, progress, now, is_readable=is_readable)
-        # If the consumers lag, stored data does not show the present.
+        # If the consumers lag, the stored data does not show the current state.
         is_current = is_readable and (lag is None or lag <= LAG.threshold)
         readings += [observe_waits(stored.queues, stored.thresholds), stored.lost_workers]
         readings.append(
@@ -153,18 +154,18 @@ class AlertScan(Collector):
         for reading in readings:
             judge(reading, stored.states, now, changes)
         if await self._write(changes, stored, operator, outage, blind_since, found.through, now):
-            # Not earlier: results that were not written must be read again.
+            # Do not do this earlier: results that were not written must be read again.
             self._exceptions.keep(found, now)
             self._done.update(dict.fromkeys(done, now))
 
     def _find_blind_end(
         self, clock: ScanClock, progress: Progress, outage: Outage | None, now: datetime
     ) -> datetime:
-        """Return the end of the last time in which Pharos may have missed data."""
+        """Return when the last time ended in which Pharos may have missed data."""
         if outage is not None:
             self._blind_to = now
         known = max(self._blind_to, from_epoch_ms(progress.blind_to_ms))
-        # After a shorter pause, the clocks of the edges show within seconds whether they paused too.
+        # After a shorter pause, the clocks of the edges show within seconds whether the edges paused too.
         usual = _PAUSE + timedelta(seconds=self._seconds)
         has_paused = clock.through is not None and now - clock.through > usual
         return now if has_paused else known
@@ -190,7 +191,7 @@ class AlertScan(Collector):
     async def _read_rates(
         self, stored: _Stored, now: datetime, *, knows_silence: bool
     ) -> tuple[list[Reading], list[str]]:
-        """Return the readings, and the names of the sources in `_EVERY` that were read."""
+        """Return the readings, and the names of those sources in `_EVERY` that were read."""
 
         async def traffic() -> Sequence[Reading]:
             return await self._sites.read_traffic(
@@ -205,7 +206,7 @@ class AlertScan(Collector):
 
         readings, done = [], []
         is_known = any(key.startswith(SPIKE_PREFIX) for key in stored.states)
-        # Exceptions are stored some time after they occurred.
+        # An exception is stored some time after it occurred.
         if is_known or self._exceptions.has_seen(now - 2 * WINDOW):
             readings += await _attempt(spikes, SPIKE_PREFIX)
         for name, read, prefixes in (
@@ -231,7 +232,7 @@ class AlertScan(Collector):
         through: datetime | None,
         now: datetime,
     ) -> bool:
-        """Return False and write nothing if another control plane scans now."""
+        """Write the results of the scan. Return False and write nothing if another control plane scans now."""
         try:
             async with self._sessions() as session, session.begin():
                 await self._lease.advance(session, now, blind_since)
@@ -267,7 +268,7 @@ class AlertScan(Collector):
 
 
 async def _attempt(read: Callable[[], Awaitable[Sequence[Reading]]], *prefixes: str) -> list[Reading]:
-    """Return the readings, or failed readings for the conditions with these prefixes."""
+    """Return what `read` returns. If it fails, return failed readings for the conditions with these prefixes."""
     try:
         return [*await read()]
     except (StorageUnavailable, QueryRefused) as error:

@@ -1,4 +1,4 @@
-"""The scopes of environments, and the facts of a group of exceptions."""
+"""Reads the scopes of environments, and describes groups of exceptions."""
 
 import random
 from collections.abc import Collection, Mapping, Sequence
@@ -16,17 +16,19 @@ _AT_ONCE = 5000
 
 
 MAX_ENVIRONMENTS = 1000
-"""Limit of environments of an account that one scan reads, because a query contains their names."""
+"""Maximum number of environments of an account that one scan reads, because a query contains their
+names."""
 
 
 def choose_some(environments: Collection[str]) -> Sequence[str]:
-    """Return at most `MAX_ENVIRONMENTS` of these, chosen at random, so that all are read over time."""
+    """Return at most `MAX_ENVIRONMENTS` of the environments. They are chosen at random, so that all
+    are read in time."""
     names = sorted(environments)
     return names if len(names) <= MAX_ENVIRONMENTS else random.sample(names, MAX_ENVIRONMENTS)
 
 
 async def read_scopes(sessions: Sessions, environments: Collection[str]) -> Mapping[str, Scope]:
-    """Return the scopes of environments by their public IDs; removed ones are left out."""
+    """Return the scopes of environments by public ID. Removed environments are left out."""
     names, found = sorted(environments), {}
     async with sessions() as session:
         for first in range(0, len(names), _AT_ONCE):
@@ -41,7 +43,7 @@ async def read_scopes(sessions: Sessions, environments: Collection[str]) -> Mapp
 
 
 def describe_sample(seen: SeenGroup) -> dict[str, Any]:
-    """Return the facts of one exception of a group."""
+    """Return the facts about one exception of a group."""
     return {
         "group": format_group(seen.group),
         "environment": seen.environment,

@@ -1,4 +1,4 @@
-"""Runs one query for many accounts, so that a problem with the data of one account does not affect the others."""
+"""Runs one query for many accounts. If the data of one account causes an error, the other accounts are still read."""
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -20,12 +20,12 @@ _ALONE_FOR = timedelta(hours=1)
 _MAX_ALONE = 2
 
 Query = Callable[[Sequence[int]], Awaitable[None]]
-"""Reads some accounts and stores the results."""
+"""Reads the given accounts and stores the results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """An account, and the largest part of a result that it may take."""
+    """An account and its weight: the largest part of a query's result that it may take."""
 
     account_id: int
     weight: int
@@ -39,18 +39,19 @@ class SharedQuery:
     """
 
     def __init__(self, name: str, most: int, seconds: float) -> None:
-        """`most`: the largest weight that is read at once. `seconds`: the time limit for all queries of a scan."""
+        """`most`: the largest total weight of accounts that one query reads. `seconds`: the time limit for all
+        queries of a scan."""
         self._name = name
         self._most = most
         self._seconds = seconds
         self._alone: dict[int, datetime] = {}
-        """Until when some accounts are read separately, the next one to read first."""
+        """Accounts that are read separately, and until when. The account to read next comes first."""
         self._last: int = 0
-        """The last account that was read together with others. If a scan runs out of time, the next one continues
-        after it."""
+        """The last account that was read together with others. If a scan runs out of time, the next scan continues
+        after this account."""
 
     async def run(self, accounts: Collection[Weighed], query: Query, now: datetime) -> set[int]:
-        """Read these accounts. Return the accounts that could not be read, of which nothing is known."""
+        """Read these accounts. Return the accounts that could not be read: nothing is known about them."""
         weights = {each.account_id: each.weight for each in accounts}
         self._alone = {account: until for account, until in self._alone.items() if until > now}
         end = monotonic() + self._seconds
@@ -97,7 +98,7 @@ class SharedQuery:
         apart = [account for account in self._alone if account in accounts]
         failed = set(apart[_MAX_ALONE:])
         for account in apart[:_MAX_ALONE]:
-            # Move it to the end of the row.
+            # Move the account to the end, so that the others come first.
             self._alone[account] = self._alone.pop(account)
             if not await self._try([account], query, min(_ALONE_SECONDS, end - monotonic())):
                 failed.add(account)
@@ -114,7 +115,7 @@ class SharedQuery:
 
 
 def weigh(items: Iterable[T], account_of: Callable[[T], int]) -> tuple[Mapping[int, list[T]], list[Weighed]]:
-    """Return the items by account, and the accounts with their numbers of items."""
+    """Return the items by account, and the accounts with their number of items as weight."""
     found: dict[int, list[T]] = {}
     for item in items:
         found.setdefault(account_of(item), []).append(item)

@@ -1,7 +1,7 @@
-"""Conditions on sites: far more visitors than usual, no visitors, or a poor Web Vital.
+"""Reads conditions of sites: far more visitors than usual, no visitors, or a poor Web Vital.
 
-Usual values come from the daily rollups. The store also counts the events of each site and day. Events themselves are
-read only for sites whose state may have changed according to these counts.
+Usual values come from the daily rollups. The column store also counts the events of each site and day. Single events
+are only read for sites whose state may have changed, according to these counts.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -23,16 +23,16 @@ from control_workers.alert_scan.phases import Limits
 from control_workers.alert_scan.shared_queries import SharedQuery, weigh
 from storage_backends.column_store.interface import ColumnStore
 
-# Number of sites that are read at once.
+# Maximum number of sites that one query reads.
 _MOST = 5000
 SPIKE_PREFIX = "site spike "
 SILENCE_PREFIX = "site silence "
 VITAL_PREFIX = "site vital "
 LEAST_VISITORS = 50
-"""The least number of visitors of a spike in ten minutes."""
+"""Minimum number of visitors within ten minutes. Fewer visitors are no spike."""
 TIMES_USUAL = 5.0
 LEAST_VISITS = 5
-"""Silence is unusual if at least this many visits began in the same hour on each of the last seven days."""
+"""No visitors are unusual if at least this many visits began in the same hour on each of the last seven days."""
 _SILENT = Limits(0.5, 0.5, is_above=False)
 LEAST_MEASUREMENTS = 50
 VITALS: Mapping[str, Limits] = {
@@ -40,8 +40,8 @@ VITALS: Mapping[str, Limits] = {
     "INP": Limits(500.0, 450.0),
     "CLS": Limits(0.25, 0.225),
 }
-"""The values that web.dev calls poor for the 75th percentile, in milliseconds (CLS has no unit). Recovered at nine
-tenths."""
+"""The values of the 75th percentile that web.dev calls poor, in milliseconds (CLS has no unit). A Web Vital recovers at
+nine tenths of the value."""
 _UNITS = {"LCP": "ms", "INP": "ms"}
 
 
@@ -62,13 +62,13 @@ class SiteScan:
         *,
         knows_silence: bool,
     ) -> tuple[Reading, Reading]:
-        """Return the spikes and the silences. `knows_silence` is false if events may be missing because Pharos received
-        or stored none.
+        """Return the spikes, and the sites without visitors. `knows_silence`: False if events may be missing because
+        Pharos received or stored none.
 
         Raises `StorageUnavailable` and `QueryRefused`.
         """
         today = now.date()
-        # Read one more day, because the same hour of the first day may lie on two days in UTC.
+        # Read one more day, because the same hour of the first day may belong to two days in UTC.
         days = [today - timedelta(days=ago) for ago in range(1, USUAL_DAYS + 2)]
         events = await events_of_days(self._store, days[-1])
         busy, regular = set(), set()
@@ -84,7 +84,7 @@ class SiteScan:
         quiet = {site for site in regular if recent[site].events == 0}
         usual = await self._read_usual(_choose(sites, many | quiet), now)
         for found in sites:
-            # Without events there are no rollups, and no visits were expected.
+            # A day without events has no rollup, and no visits are expected on it.
             had_events = any(events.get(found.site.id, {}).get(day, 0) for day in days)
             if not had_events and found.site.created_at <= now - timedelta(days=USUAL_DAYS):
                 usual.setdefault(found.site.id, _NOTHING)
@@ -129,8 +129,8 @@ class SiteScan:
     async def read_vitals(
         self, sites: Sequence[SiteWithProject], states: Mapping[str, Remembered], now: datetime
     ) -> Reading:
-        """Return the Web Vitals with enough measurements, and those that have a state. Raises `StorageUnavailable` and
-        `QueryRefused`."""
+        """Return the Web Vitals that have enough measurements, and those that have a stored state. Raises
+        `StorageUnavailable` and `QueryRefused`."""
         counts = await events_of_days(self._store, now.date() - timedelta(days=1))
         events = {
             found.site.id: most
@@ -151,7 +151,7 @@ class SiteScan:
 
 
 _UNKNOWN = RecentVisitors(-1, -1)
-"""The figures of a site that could not be read."""
+"""Stands for the figures of a site that could not be read."""
 _NOTHING = UsualVisitors([0] * USUAL_DAYS, 0.0)
 
 

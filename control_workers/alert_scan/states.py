@@ -19,7 +19,7 @@ _PHASES: Mapping[str, Phase] = {"ok": "ok", "pending": "pending", "firing": "fir
 
 
 async def read_states(session: AsyncSession) -> Mapping[str, Remembered]:
-    """Return the states of all conditions, by key. Rows of other kinds are left out."""
+    """Return the stored states of all conditions, by key. Rows of other kinds are left out."""
     rows = (await session.scalars(select(AlertState))).all()
     return {row.key: found for row in rows if (found := _read(row)) is not None}
 
@@ -33,7 +33,7 @@ def _read(row: AlertState) -> Remembered | None:
 
 
 async def write_changes(session: AsyncSession, changes: Changes) -> None:
-    """Write the states and the events."""
+    """Write the states and the events of a scan."""
     rows = [_to_row(key, remembered) for key, remembered in changes.written.items()]
     for first in range(0, len(rows), _AT_ONCE):
         insert = dialect_insert(session, AlertState).values(rows[first : first + _AT_ONCE])
@@ -82,13 +82,13 @@ def _record(session: AsyncSession, event: Event) -> None:
 
 
 async def read_note(session: AsyncSession, key: str) -> dict[str, int | str]:
-    """Return the note under this key; empty if there is none."""
+    """Return the note that is stored under this key. Empty if there is none."""
     row = await session.get(AlertState, key)
     return {} if row is None else json.loads(row.details)
 
 
 async def write_note(session: AsyncSession, key: str, note: Mapping[str, int | str], now: datetime) -> None:
-    """Replace the note under a key; an empty note deletes the row."""
+    """Replace the note that is stored under this key. An empty note deletes the row."""
     await session.execute(delete(AlertState).where(AlertState.key == key))
     if note:
         session.add(

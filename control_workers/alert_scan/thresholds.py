@@ -1,4 +1,5 @@
-"""Evaluates the thresholds of all accounts: one query of the column store for services, and one for metrics."""
+"""Reads the values of the thresholds of all accounts, with one query of the column store for services and one for
+metrics."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -12,12 +13,13 @@ from control_workers.alert_scan.shared_queries import SharedQuery, weigh
 from storage_backends.column_store.interface import ColumnStore
 
 _OF_SERVICES = ("service.error_rate", "service.latency")
-# The result has up to 120 rows for each metric, and the query contains the names of targets.
+# Maximum number of metrics in one query: the result has up to 120 rows for each metric, and the query contains the
+# names of metrics.
 _MOST = 300
 _SECONDS = 12.0
 _LEAST_SEEN = timedelta(minutes=2)
-"""After a time in which nothing was received, averages and rates count as known once this long has passed. Sums would
-be too small until the length of the whole window has passed."""
+"""After a time in which nothing was received, averages and rates count as known again after this time. Sums would be
+too small until the whole window has passed."""
 
 
 class ThresholdScan:
@@ -39,9 +41,10 @@ class ThresholdScan:
     ) -> Reading:
         """Return all enabled thresholds with their values.
 
-        `is_current` is false while the column store cannot be read or lags: its values are unknown then. Values of an
-        account that could not be read are unknown too, and so are values of a window in which Pharos received nothing,
-        until `blind_to`. A threshold on a queue that does not exist is left out.
+        `is_current`: False while the column store cannot be read or lags; its values are then unknown. `blind_to`:
+        when the last time ended in which Pharos received nothing; the values of windows that include such a time are
+        unknown. The values of an account that could not be read are unknown too. A threshold on a queue that does not
+        exist is left out.
         """
         enabled = [each for each in thresholds if each.row.enabled and _has_target(each, queues)]
         figures = await self._read_requests(enabled, now) if is_current else {}

@@ -18,7 +18,7 @@ from pipeline_contracts.deploy_states import FINAL_STATUSES, DeploymentStatus
 
 _MAX_REPORTS = 20
 _MAX_AGE = timedelta(hours=24)
-# `pending` is reported once for all these deployment statuses: its description must fit each of them.
+# `pending` is reported once for all these deployment statuses, so its description must fit each of them.
 _PENDING: Final[tuple[State, str]] = ("pending", "is not finished")
 _STATES: Final[Mapping[DeploymentStatus, tuple[State, str]]] = {
     DeploymentStatus.QUEUED: _PENDING,
@@ -38,19 +38,20 @@ class Unreported:
 
     deployment_id: int
     kind: str
-    """The kind of the repository, which selects the host."""
+    """The kind of the repository, which decides to which Git host the status goes."""
     reported: str | None
-    """The last reported state."""
+    """The state that was reported last."""
     has_context: bool
-    """True if the context of its status is stored: the host has received a status under it, or may have."""
+    """True if the context (the name of the status) is stored: the host has received a status with this context, or may
+    have."""
     status: CommitStatus
 
 
 async def find_unreported(session: AsyncSession, kinds: Collection[str], now: datetime) -> list[Unreported]:
     """Return up to 20 statuses that are due for repositories of these kinds, the oldest deployments first.
 
-    If the start of a deployment was reported, its end is due. If nothing was reported, nothing is due after a day: a
-    token that is set later does not cause reports of old deployments.
+    If the start of a deployment was reported, its end is due. If nothing was reported within a day, nothing is due any
+    more: a token that is set later causes no reports of old deployments.
     """
     return [_make_unreported(*row) for row in await session.execute(_select_unreported(kinds, now))]
 
@@ -67,8 +68,8 @@ def _select_unreported(kinds: Collection[str], now: datetime) -> Select[Any]:
             Deployment.id.in_(_select_due(now)),
             ~_is_superseded(),
             Deployment.revision.is_not(None),
-            # For a removed environment, report only the end of deployments whose start was reported, or may have been:
-            # the host's answer can be lost.
+            # If the environment was removed, report only the end of a deployment whose start was reported, or may have
+            # been: the response of the host may have been lost.
             Environment.id.is_not(None) | Deployment.reported_context.is_not(None),
             Repository.full_name.is_not(None),
             Repository.kind.in_(kinds),
@@ -79,9 +80,10 @@ def _select_unreported(kinds: Collection[str], now: datetime) -> Select[Any]:
 
 
 def _select_due(now: datetime) -> CompoundSelect[int]:
-    """Select the deployments with a final status or a start to report. Final reports and refusals need no other report.
+    """Select the deployments with a final status to report, and those with a start to report. After a final report or a
+    refusal, nothing more is reported.
 
-    Each of the two queries uses an index: for one query with OR, SQLite would read all deployments.
+    Each of the two queries uses an index. For one query with OR, SQLite would read all deployments.
     """
     due = aliased(Deployment)
     pushed = select(due.id).where(text(IS_PUSHED))
@@ -92,7 +94,8 @@ def _select_due(now: datetime) -> CompoundSelect[int]:
 
 
 def _is_superseded() -> ColumnElement[bool]:
-    """True if a newer deployment is of the same commit and environment: the host shows one status for both."""
+    """Return an SQL condition: the environment has a newer deployment of the same commit. The host shows only one
+    status for both."""
     newer = aliased(Deployment)
     return (
         select(newer.id)
@@ -121,7 +124,8 @@ def _make_unreported(
         repository=full_name,
         revision=deployment.revision,
         state=state,
-        # Use the stored context, even if a slug has changed since then: the end must replace the start on the host.
+        # Use the stored context, even if a slug has changed since then, because the status of the end must replace that
+        # of the start on the host.
         context=deployment.reported_context or f"pharos/{project}/{environment}",
         description=f"Deployment {deployment.id} {outcome}.",
         target_url=address if state == "success" else None,

@@ -1,5 +1,5 @@
-"""Alert events of a Git host that refuses commit statuses: one incident per project and repository, until a status is
-accepted."""
+"""Writes alert events about Git hosts that refuse commit statuses. Each project and repository has one incident, until
+the host accepts a status."""
 
 from datetime import datetime
 
@@ -17,8 +17,8 @@ _ERROR_LENGTH = 500
 
 
 async def record_refusal(session: AsyncSession, unreported: Unreported, error: str, now: datetime) -> None:
-    """Record that the host refused the commit status of a deployment for good, unless its repository was disconnected
-    meanwhile, because nothing would end the incident then."""
+    """Record that the host refused the commit status of a deployment for good. Record nothing if the repository was
+    disconnected meanwhile, because nothing would end the incident then."""
     owner = await _find_owner(session, unreported)
     if owner is None:
         return
@@ -36,7 +36,7 @@ async def record_refusal(session: AsyncSession, unreported: Unreported, error: s
 
 
 async def record_acceptance(session: AsyncSession, unreported: Unreported, now: datetime) -> None:
-    """Record that the host accepted a commit status, if it refused the last one of the repository."""
+    """Record that the host accepted a commit status, if it had refused the previous one of the repository."""
     owner = await _find_owner(session, unreported)
     if owner is None:
         return
@@ -56,7 +56,8 @@ async def record_acceptance(session: AsyncSession, unreported: Unreported, now: 
 
 
 async def _is_refusing(session: AsyncSession, account_id: int, subject: str) -> bool:
-    """True if the newest event of the repository is a refusal, or an incident is open and all events are processed."""
+    """Return True if the newest event of the repository is a refusal, or if all events are processed and an incident
+    is open."""
     newest = (
         select(AlertEvent.state)
         .where(AlertEvent.account_id == account_id, AlertEvent.kind == _KIND, AlertEvent.subject == subject)
@@ -75,9 +76,9 @@ async def _is_refusing(session: AsyncSession, account_id: int, subject: str) -> 
 
 
 async def _find_owner(session: AsyncSession, unreported: Unreported) -> tuple[int, int] | None:
-    """Return the account and the project of the deployment; None if it was removed meanwhile, or its repository was
-    disconnected."""
-    # Account scope: the reporter works for all accounts.
+    """Return the account and the project of the deployment. None if the deployment was removed meanwhile, or its
+    repository was disconnected."""
+    # Needs no account filter: the reporter works for all accounts.
     query = (
         select(Deployment.account_id, Deployment.project_id)
         .join(Repository, Repository.id == Deployment.repository_id)
@@ -88,7 +89,7 @@ async def _find_owner(session: AsyncSession, unreported: Unreported) -> tuple[in
 
 
 def _subject(project_id: int, unreported: Unreported) -> str:
-    # The repository may be connected to another project later, whose people must not get this event.
+    # The repository may be connected to another project later. The people of that project must not receive this event.
     return f"{project_id} {unreported.kind} {unreported.status.repository}"
 
 

@@ -1,6 +1,6 @@
 """Reports the deployments of pushed commits to Git hosts as commit statuses.
 
-A restart loses no report. A report is repeated only if the process is killed while it sends it.
+A restart loses no report. A report is sent twice only if the process is killed while it sends the report.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from git_hosts.commit_statuses import CommitStatusClient, State, StatusRefused, 
 logger = logging.getLogger(__name__)
 
 _MIN_PAUSE, _MAX_PAUSE = 2.0, 300.0
-# GitHub's longest rate limit. A longer Retry-After is cut to this.
+# The longest time that GitHub's rate limit can last, in seconds. A longer Retry-After is cut to this.
 _MAX_RETRY_AFTER = 3600.0
 
 Hosts = Mapping[str, CommitStatusClient]
-"""The hosts by the kind of their repositories."""
+"""Git hosts, by the kind of their repositories."""
 Reported = State | Literal["refused"]
 
 
@@ -36,11 +36,11 @@ async def store_reported(
     now: datetime,
     refusal: str | None = None,
 ) -> None:
-    """Store the last reported state, unless another control plane has reported since then. Record if the host refuses
-    commit statuses (`refusal` has the reason) or accepts them again.
+    """Store the last reported state, unless another control plane has reported since then. Also record that the host
+    refuses commit statuses (`refusal`: the reason) or accepts them again.
 
-    `pending` is always stored: a slow `pending` may have reached the host after the end that another control plane
-    reported, and storing it makes the end due again.
+    `pending` is always stored: another control plane may have reported the end while this `pending` was slow, and it
+    may have reached the host last. Storing `pending` makes the end due again.
     """
     is_current = (
         true() if reported == "pending" else Deployment.reported.is_not_distinct_from(unreported.reported)
@@ -59,8 +59,8 @@ async def store_reported(
 
 
 async def store_context(sessions: Sessions, unreported: Unreported) -> None:
-    """Store the name of the status before the first report of a deployment to the host: the response may be lost, and
-    the environment may be removed before the next attempt."""
+    """Store the name of the status before the first report of a deployment is sent: the response may be lost, and the
+    environment may be removed before the next attempt."""
     async with sessions() as session, session.begin():
         await session.execute(
             update(Deployment)
@@ -72,7 +72,7 @@ async def store_context(sessions: Sessions, unreported: Unreported) -> None:
 
 @dataclass(slots=True)
 class _Backoff:
-    """Exponential backoff for an unavailable host, kept in memory only."""
+    """Computes growing pauses while a host is unavailable. Kept only in memory."""
 
     failures: int = 0
     until: datetime | None = None
@@ -81,7 +81,7 @@ class _Backoff:
         return self.until is not None and now < self.until
 
     def extend(self, retry_after: float | None, now: datetime) -> None:
-        # At most 20 doublings: after days of failures a float would overflow.
+        # At most 20 doublings: after days of failures, a float would overflow.
         pause = min(_MIN_PAUSE * 2.0 ** min(self.failures, 20), _MAX_PAUSE)
         seconds = max(pause, min(retry_after or 0.0, _MAX_RETRY_AFTER))
         self.failures += 1
@@ -89,7 +89,7 @@ class _Backoff:
 
 
 class Reporter:
-    """Sends the commit statuses that are due. Each control plane may run one."""
+    """Sends the commit statuses that are due. Each control plane may run one reporter."""
 
     def __init__(
         self, sessions: Sessions, hosts: Hosts, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -107,7 +107,7 @@ class Reporter:
             return
         async with self._sessions() as session:
             found = await find_unreported(session, kinds, self._clock())
-        # Reports that failed before come last, so that they do not block the others.
+        # Statuses whose report failed before come last, so that they do not block the others.
         found.sort(key=lambda unreported: self._failed_attempts.get(unreported.deployment_id, 0))
         for unreported in found:
             if stop.is_set():

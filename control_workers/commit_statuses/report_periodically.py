@@ -16,14 +16,14 @@ logger = logging.getLogger(__name__)
 
 _EVERY_SECONDS = 2.0
 _PAUSE_AFTER_FAULT_SECONDS = 60.0
-# Let a report in progress finish, so that the next start does not repeat it.
+# How long to wait for a report in progress, so that the next start does not repeat it.
 _SHUTDOWN_SECONDS = 3.0
 
 
 async def report_periodically(
     sessions: Sessions, hosts: Hosts, stop: asyncio.Event, *, every: float = _EVERY_SECONDS
 ) -> None:
-    """Report the commit statuses that are due every `every` seconds, until `stop` is set."""
+    """Report the due commit statuses every `every` seconds, until `stop` is set."""
     reporter = Reporter(sessions, hosts)
     await run_periodically(
         lambda: reporter.report(stop),
@@ -38,7 +38,8 @@ async def report_periodically(
 
 @asynccontextmanager
 async def running_status_reports(sessions: Sessions, settings: Settings) -> AsyncIterator[None]:
-    """Report to every Git host for which the settings have a token. Raises `BadSettings`."""
+    """Within the context, report commit statuses to each Git host for which the settings have a
+    token. Raises `BadSettings`."""
     async with AsyncExitStack() as stack:
         hosts = {
             kind: await stack.enter_async_context(client)

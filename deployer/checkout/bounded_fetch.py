@@ -13,7 +13,7 @@ from deployer.checkout.failures import CheckOutFailed
 from deployer.shield import end_tasks, shield
 
 _POLL_SECONDS = 0.25
-# A bare repository that was just fetched has fewer than 20.
+# A repository without a work tree that was just fetched has fewer than 20 files.
 _MAX_FILES = 1000
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def temporary_folder(prefix: str) -> AsyncIterator[Path]:
-    """Yield a new folder, and remove the folder at the end, also on cancellation."""
+    """Yield a new folder. Remove it at the end, also on cancellation."""
     folder = tempfile.mkdtemp(prefix=prefix, dir=_find_parent())
     try:
         yield Path(folder)

@@ -20,13 +20,13 @@ from deployer.checkout.submodules import read_submodules
 from pipeline_contracts.git_refs import is_commit
 
 AsOwner = Callable[[str], Awaitable[None]]
-"""Runs a shell command in the folder, confined, as the build's user; its output goes to the log."""
+"""Runs a shell command in a folder, confined and as the build's user. The output goes to the log."""
 
 # Git reads attributes in XDG_CONFIG_HOME or HOME even where GIT_CONFIG_GLOBAL names another file.
 _NO_HOME = "GIT_CONFIG_GLOBAL=/dev/null HOME=/nonexistent XDG_CONFIG_HOME=/nonexistent"
 _GIT = (
     "LC_ALL=C GIT_TERMINAL_PROMPT=0 GIT_ASKPASS= SSH_ASKPASS= GIT_TEMPLATE_DIR= GIT_ALLOW_PROTOCOL=https:ssh "
-    # In double quotes: the shell expands HOME before the following words set a different HOME.
+    # HOME is in double quotes, so that the shell expands it before the following words set another HOME.
     f'GIT_SSH_COMMAND="{BUILD_SSH_COMMAND}" {_NO_HOME} '
     "git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c gc.auto=0 -c maintenance.auto=false "
     "-c protocol.version=2 -c advice.detachedHead=false"
@@ -35,7 +35,7 @@ _FSCK_SETTINGS = " ".join(
     f"-c fetch.fsck.{fsck_error}=ignore" for fsck_error in TOLERATED_FSCK_ERRORS.split()
 )
 _UPDATE = f"{_GIT} -c fetch.fsckObjects=true {_FSCK_SETTINGS} submodule --quiet update --init --recursive --checkout"
-# An update does not deepen a shallow submodule, so it is initialized again.
+# An update does not deepen a shallow submodule, so the submodule is initialized again.
 _UPDATE_SUBMODULES = (
     f"{_UPDATE} --depth 1 || {{ "
     "echo 'Not all submodules could be fetched without their history: fetching it, too.' && "

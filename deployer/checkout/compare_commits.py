@@ -7,9 +7,9 @@ from deployer.checkout.read_commit import show_on_one_line
 from deployer.checkout.run_git import Git
 
 MAX_DEPTH = 250
-"""Number of commits that are fetched before each of the two."""
+"""How many commits Pharos fetches before each of the two compared commits."""
 
-# Maximum characters of a field that git prints; more than are shown.
+# Maximum number of characters that git prints of a field. Pharos shows fewer.
 _MAX_CHARACTERS = 250
 
 
@@ -22,7 +22,8 @@ async def compare_commits(
     most_bytes: int,
     mark: str | None = None,
 ) -> NewCommits:
-    """Return the commits that `revision` adds to `since`, and the number of commits of `since` that it lacks.
+    """Return the commits that `revision` has and `since` does not have, and the number of commits that `since` has
+    and `revision` does not have.
 
     Fetches the commits, without files, into a temporary folder. `mark`: see `open_git`. Raises `CheckOutFailed`, also
     if the last `MAX_DEPTH` commits of the two have none in common.
@@ -54,7 +55,7 @@ async def _compare(git: Git, revision: str, since: str) -> NewCommits:
         f"--format=%H%x00%<({_MAX_CHARACTERS},trunc)%s%x00%<({_MAX_CHARACTERS},trunc)%an",
         f"{since}..{revision}",
     )
-    # A commit's own text may hold any character but NUL; git puts no line break into these fields.
+    # The text of a commit may contain any character but NUL. Git puts no line break into these fields.
     return describe_found(since, added, missing, [_read_line(line) for line in log.split("\n") if line])
 
 

@@ -10,8 +10,8 @@ _USER_INFO = re.compile(r"(\w://)[^/@\s]*@")
 _COMMIT_REFUSED = r"not our ref|unadvertised object|couldn't find remote ref|no such remote ref"
 _CHECK_ADDRESS = "Check the repository's address, and that this machine reaches its host."
 
-# Messages of git, ssh and curl (with LC_ALL=C), and their explanations. The first match counts: ssh and git follow up a
-# cause with "could not read from remote repository".
+# Messages of git, ssh and curl (with LC_ALL=C), and their explanations. The first match counts, because ssh and git
+# print "could not read from remote repository" after the cause.
 _EXPLANATIONS: Sequence[tuple[re.Pattern[str], str]] = [
     (re.compile(pattern, re.IGNORECASE), meaning)
     for pattern, meaning in (
@@ -83,10 +83,11 @@ class CheckOutFailed(Exception):
 
 
 def explain_failure(error_lines: Sequence[str]) -> CheckOutFailed:
-    """Return the failure that the last lines of git's error output describe, with the decisive line as the reason."""
+    """Return the failure that the last lines of git's error output describe. Its reason is the line that names the
+    cause."""
     for pattern, meaning in _EXPLANATIONS:
         for line in error_lines:
-            # A repository's address, which git quotes, may contain any of these words.
+            # The address of a repository, which git quotes in its messages, may contain any of these words.
             if pattern.search(_QUOTED_TEXT.sub("''", line)):
                 return CheckOutFailed(_with_reason(meaning, line))
     last = next((line for line in reversed(error_lines) if line.startswith(("fatal: ", "error: "))), "")

@@ -18,10 +18,11 @@ async def fetched_commits(
     most_bytes: int,
     mark: str | None = None,
 ) -> AsyncIterator[Git]:
-    """Yield git, off line, in a temporary repository with these commits and `depth - 1` before each.
+    """Yield a `Git` without network access, on a temporary repository that has the commits of `url` and `depth
+    - 1` commits before each.
 
     `mark`: see `open_git`. Raises `CheckOutFailed`, also if the fetch takes more than `most_bytes` on disk, or
-    together with the block more than `timeout_seconds`.
+    if the fetch and the block together take longer than `timeout_seconds`.
     """
     deadline = asyncio.get_running_loop().time() + timeout_seconds
     async with (

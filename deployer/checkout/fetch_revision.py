@@ -10,17 +10,19 @@ from deployer.checkout.run_git import Git, OnLine
 MAX_FILES = 500_000
 _FETCHED_REF = "refs/pharos/revision"
 _FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
-# Git's "infinite": a shallow repository gets the rest, any other stays as it is (git-fetch(1), --unshallow).
+# Git reads this depth as "infinite": a shallow repository gets the missing commits, any other stays as it is
+# (git-fetch(1), --unshallow).
 _ALL_HISTORY = "--depth=2147483647"
 
 
 async def fetch_revision(git: Git, url: str, revision: str, ref: str | None, on_line: OnLine) -> None:
     """Create a repository at `git.git_dir` that has this commit. Raises `CheckOutFailed`.
 
-    Most hosts serve any commit. From other hosts, fetch the tip of `ref` if it is the commit, else all refs.
+    Most hosts serve any commit. If a host does not, fetch the tip of `ref` if the tip is the commit, and all refs
+    otherwise.
     """
     await git.run_checked("init", "--quiet", "--template=", object_format_option(len(revision)))
-    # URLs of submodules may be relative to this one.
+    # URLs of submodules may be relative to the URL of the repository.
     await git.run_checked("config", "remote.origin.url", url)
     result = await git.run(*_FETCH, "--depth=1", "origin", f"+{revision}:{_FETCHED_REF}", on_line=on_line)
     if not result.succeeded:
@@ -34,7 +36,7 @@ async def fetch_revision(git: Git, url: str, revision: str, ref: str | None, on_
 
 
 async def _fetch_tip(git: Git, url: str, revision: str, ref: str, on_line: OnLine) -> bool:
-    """Fetch the newest commit of `ref` if that is the revision; return whether the repository then has the revision."""
+    """Fetch the newest commit of `ref` if it is the revision. Return True if the repository then has the revision."""
     found = await list_refs(git, url, ref)
     name = choose_ref(found, ref)
     if name is None or revision not in (found[name], found.get(f"{name}^{{}}")):
@@ -60,8 +62,8 @@ async def _read_type(git: Git, revision: str) -> str | None:
 
 
 async def _count_files(git: Git, revision: str) -> None:
-    """Raise `CheckOutFailed` for too many files before they are written: a few kilobytes of objects can describe
-    billions of files."""
+    """Raise `CheckOutFailed` if the revision has too many files, before any file is written: a few kilobytes of objects
+    can describe billions of files."""
     seen = 0
 
     def count(output: bytes) -> None:

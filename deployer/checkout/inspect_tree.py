@@ -7,7 +7,7 @@ from pathlib import Path
 from deployer.checkout.failures import CheckOutFailed, shorten
 from deployer.checkout.fetch_revision import MAX_FILES, too_many_files
 
-# The limit of Linux (path_resolution(7)): a path over more links cannot be opened.
+# The limit of Linux (path_resolution(7)): a path that leads through more symbolic links cannot be opened.
 _MAX_LINKS_OF_A_PATH = 40
 _MAX_STEPS = 5_000_000
 
@@ -60,9 +60,10 @@ def _check_links(links: Mapping[str, str]) -> None:
 
 
 def _follow_link(path: str, links: Mapping[str, str]) -> Iterator[int]:
-    """Resolve the link, and yield the number of path components of each link on the way before resolving it.
+    """Resolve the link. Before resolving each further link on the way, yield the number of its path components.
 
-    A missing path counts as a folder, since a build may create it. Raises `CheckOutFailed` if the link leads out.
+    A missing path counts as a folder, since a build may create it. Raises `CheckOutFailed` if the link leads out of
+    the folder.
     """
     *resolved, name = path.split("/")
     remaining = [name]

@@ -38,7 +38,7 @@ async def read_fetched_commit(git: Git, revision: str) -> tuple[str, str] | None
 
 
 async def _read(git: Git, revision: str) -> bytes:
-    # Check the size first: git unpacks the whole commit to print it.
+    # Check the size first: git unpacks the whole commit before it prints anything.
     size = int(await git.run_checked("cat-file", "-s", revision))
     if size > _MAX_COMMIT_BYTES:
         raise _too_large(f"{size} bytes")

@@ -12,7 +12,7 @@ from deployer.checkout.failures import CheckOutFailed, explain_failure, ref_not_
 from deployer.checkout.run_git import Git, open_git, time_limit
 from pipeline_contracts.git_refs import is_commit, is_ref
 
-# Git needs at least four digits; fewer than seven are hardly ever unique.
+# Git needs at least four digits. A hash of fewer than seven digits is hardly ever unique.
 _ABBREVIATED_COMMIT = re.compile("[0-9a-f]{7,63}")
 _NO_REPOSITORY = Path("/dev/null")
 
@@ -25,12 +25,13 @@ async def resolve_ref(
     timeout_seconds: float = 60,
     most_bytes: int | None = None,
 ) -> str:
-    """Return the commit, 40 or 64 hexadecimal digits in lower case, that `ref` currently is in the repository at `url`.
+    """Return the hash of the commit that `ref` currently names in the repository at `url`: 40 or 64 hexadecimal digits
+    in lower case.
 
     `ref` is a branch, a tag (resolved to its commit), a full name such as refs/pull/7/head, HEAD, or at least seven
     digits of a commit hash. A branch takes precedence over a tag, and a name over an abbreviated hash. A full hash is
-    returned without contacting the host. `mark`: see `open_git`. `most_bytes`: limits the disk space, and also the
-    memory, of a background look-up. Raises `CheckOutFailed`.
+    returned without contacting the host. `mark`: see `open_git`. `most_bytes`: for a background look-up, the limit of
+    its disk space, which also turns on a memory limit. Raises `CheckOutFailed`.
     """
     if is_commit(ref.lower()):
         return ref.lower()
@@ -52,7 +53,7 @@ async def resolve_ref(
 
 
 def check_url(url: str) -> str:
-    """Return the URL in the form that git takes. Raises `CheckOutFailed` for a URL that a project may not have."""
+    """Return the URL in the form that git expects. Raises `CheckOutFailed` for a URL that a project may not use."""
     try:
         return read_url(url)[0]
     except BadUrl as error:
@@ -60,18 +61,18 @@ def check_url(url: str) -> str:
 
 
 async def list_refs(git: Git, url: str, ref: str) -> Mapping[str, str]:
-    """Return the commits of all refs on the host that `ref` may mean, by full names.
+    """Return all refs on the host that `ref` may mean: a map from full names to commit hashes.
 
-    A name with `^{}` is the target of an annotated tag. Raises `CheckOutFailed`.
+    A name that ends with `^{}` stands for the commit that an annotated tag points to. Raises `CheckOutFailed`.
     """
     output = await git.run_checked("ls-remote", "--quiet", "--", url, *_candidate_names(ref))
     pairs = (line.partition("\t") for line in output.splitlines())
-    # ls-remote also returns longer names that end in these.
+    # ls-remote also returns longer names that end with the requested ones.
     return {name: commit for commit, _, name in pairs if name in _candidate_names(ref)}
 
 
 def choose_ref(found: Mapping[str, str], ref: str) -> str | None:
-    """Return the full name of the branch or tag that `ref` means; None if the host has none."""
+    """Return the full name of the branch or tag that `ref` means. None if the host has neither."""
     return next((name for name in _candidate_names(ref) if name in found and not name.endswith("^{}")), None)
 
 
@@ -115,10 +116,10 @@ async def _clone_commits(git: Git, url: str) -> None:
 
 
 def object_format_option(digits: int) -> str:
-    """Return the `git init` option for a repository whose commit hashes have this many digits."""
+    """Return the option of `git init` for a repository whose commit hashes have `digits` hexadecimal digits."""
     return f"--object-format={'sha256' if digits == 64 else 'sha1'}"
 
 
 def all_refspecs() -> tuple[str, str]:
-    """Return refspecs that fetch all branches and tags under names that no user can request."""
+    """Return refspecs that fetch all branches and tags. They are stored under names that no user can request."""
     return "+refs/heads/*:refs/found/heads/*", "+refs/tags/*:refs/found/tags/*"

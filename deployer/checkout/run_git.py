@@ -1,6 +1,6 @@
 """Runs the system's git as Pharos' user: unattended, and without executing code of a repository.
 
-Git uses that user's deploy keys, ssh configuration and credential helpers, and never prompts for others. Each git
+Git uses that user's deploy keys, ssh configuration and credential helpers, and never asks for a password. Each git
 process leads a process group of its own, which is killed if the call fails or is cancelled.
 """
 
@@ -23,16 +23,16 @@ from deployer.shield import shield
 OnLine = Callable[[str], Awaitable[None]]
 
 SSH_COMMAND = "ssh -o BatchMode=yes -o StrictHostKeyChecking=accept-new -o ConnectTimeout=30"
-"""No prompts; ssh accepts the key of an unknown host, and refuses a changed key (ssh_config(5))."""
+"""The ssh command: it never prompts, accepts the key of an unknown host, and refuses a changed key (ssh_config(5))."""
 
 BUILD_SSH_COMMAND = (
     f"{SSH_COMMAND} -F /dev/null -o IdentitiesOnly=yes -o IdentityFile=none -o IdentityAgent=none "
     "-o UserKnownHostsFile=$HOME/.known_hosts"
 )
-"""For the build's user. ssh looks for keys and settings in the home of passwd, whatever HOME is. Where Pharos is not
-root, that is the operator's home."""
+"""The ssh command of the build's user. ssh looks for keys and settings in the home folder that /etc/passwd names,
+whatever HOME is. If Pharos does not run as root, that is the operator's home."""
 
-# Paths, the user's ssh agent, network proxies, and Git's configuration.
+# Variables that git inherits: paths, the user's ssh agent, network proxies, and Git's configuration.
 _INHERITED_VARIABLES = re.compile(
     "PATH|HOME|XDG_CONFIG_HOME|TMPDIR|USER|LOGNAME|SSH_AUTH_SOCK|(?:https?|all|no)_proxy|HTTPS_PROXY|ALL_PROXY|NO_PROXY"
     "|SSL_CERT_FILE|SSL_CERT_DIR|GIT_SSL_CAINFO|GIT_SSL_CAPATH|GIT_SSH|GIT_SSH_COMMAND|GIT_SSH_VARIANT"
@@ -41,14 +41,15 @@ _INHERITED_VARIABLES = re.compile(
 _FIXED_VARIABLES = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
-    # Set and empty, they also keep git from core.askPass.
+    # An empty value also keeps git from using core.askPass.
     "GIT_ASKPASS": "",
     "SSH_ASKPASS": "",
     "GCM_INTERACTIVE": "never",
     "GIT_ALLOW_PROTOCOL": "https:ssh:file",
     "GIT_OPTIONAL_LOCKS": "0",
 }
-# Harmless errors that old programs left in the history of many repositories.
+# Checks of git's fsck that Pharos skips: the errors are harmless, and old programs left them in the history of many
+# repositories.
 TOLERATED_FSCK_ERRORS = (
     "badDate badDateOverflow badEmail badName badTimezone missingEmail missingNameBeforeEmail missingSpaceBeforeDate "
     "missingSpaceBeforeEmail multipleAuthors missingTaggerEntry zeroPaddedDate zeroPaddedFilemode badFilemode "
@@ -66,18 +67,19 @@ _SETTINGS = (
     "fetch.writeCommitGraph=false",
     "fetch.fsckObjects=true",
     *(f"fetch.fsck.{fsck_error}=ignore" for fsck_error in TOLERATED_FSCK_ERRORS.split()),
-    # `submodules.py` reports these with messages of its own.
+    # `submodules.py` reports these faults with its own messages.
     "fetch.fsck.gitmodulesUrl=ignore",
     "fetch.fsck.gitmodulesUpdate=ignore",
 )
-# For background look-ups. One thread, since the stacks of several count; git streams blobs above the threshold.
+# Options for background look-ups. Git uses one thread, since the stacks of several threads count towards the limit, and
+# streams blobs above the threshold.
 _MAX_MEMORY_MIB = 512
 _LIMITED_SETTINGS = ("pack.threads=1", "core.bigFileThreshold=16m")
 # The shell sets the limits before git starts, so git's child processes inherit them.
 _LIMITED_SHELL = (
     "/bin/sh",
     "-c",
-    # Fails if the hard limit is lower already, which then stays.
+    # `ulimit` fails if the hard limit is already lower. The lower limit then stays.
     f"ulimit -d {_MAX_MEMORY_MIB * 1024} 2>/dev/null || :; "
     '{ echo 500 > /proc/self/oom_score_adj; } 2>/dev/null; exec "$@"',
     "sh",
@@ -93,25 +95,25 @@ _NO_GIT = "There is no git on this machine. Install it, and deploy again."
 
 @dataclass(frozen=True, slots=True)
 class GitResult:
-    """The result of a git process."""
+    """Says whether a git process succeeded, with its output."""
 
     succeeded: bool
     output: str
     error_lines: tuple[str, ...]
-    """The last lines of standard error."""
+    """The last lines that git wrote to standard error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """Runs git in the repository at `git_dir`, with environment variables."""
+    """Runs git in the repository at `git_dir`, with the given environment variables."""
 
     git_dir: Path
     environment: Mapping[str, str]
     is_limited: bool = False
-    """True if git has a memory limit, and is killed first when the machine runs out of memory."""
+    """True if git has a memory limit, and is the first process to be killed when the machine runs out of memory."""
 
     def offline(self) -> "Git":
-        """Return git without access to any host: otherwise git fetches missing objects of a partial clone by itself,
+        """Return a `Git` that contacts no host. Otherwise git fetches the missing objects of a partial clone by itself,
         without a limit."""
         # Before 2.45 (and 2.39.4) git ignores GIT_NO_LAZY_FETCH. The empty list of protocols stops those versions.
         return replace(
@@ -212,12 +214,12 @@ async def time_limit(deadline: float, message: str) -> AsyncIterator[None]:
 
 
 async def _wait_started(starting: asyncio.Future[asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
-    """Return git's process once it runs. If the start is cancelled, asyncio kills git only; this also ends what git has
-    started."""
+    """Return git's process once it runs. If the start is cancelled, asyncio kills only git. This function also ends the
+    processes that git has started."""
     try:
         await shield(asyncio.wait({starting}))
     except asyncio.CancelledError:
-        # At the end of the loop `starting` is cancelled too.
+        # When the event loop is closed, `starting` is cancelled too.
         if not starting.cancelled() and starting.done() and starting.exception() is None:
             async with _killed_on_failure(starting.result()):
                 raise
@@ -233,7 +235,7 @@ async def _killed_on_failure(process: asyncio.subprocess.Process) -> AsyncIterat
     except BaseException:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        # The loop reaps a process, and closes its pipes, only after they are read to the end.
+        # The event loop reaps a process, and closes its pipes, only after the pipes are read to the end.
         with suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN_SECONDS):
                 await _wait_for_both(
@@ -244,7 +246,7 @@ async def _killed_on_failure(process: asyncio.subprocess.Process) -> AsyncIterat
 
 
 async def _wait_for_both(*readers: Awaitable[None]) -> None:
-    """Wait for both; if one fails, cancel the other, since a stream has one reader at a time."""
+    """Wait for both coroutines. If one fails, cancel the other, since a stream can have only one reader at a time."""
     tasks = [asyncio.ensure_future(reader) for reader in readers]
     try:
         await asyncio.gather(*tasks)

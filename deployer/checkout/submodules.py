@@ -20,10 +20,10 @@ class _Submodule:
 
 
 async def read_submodules(git: Git, url: str, revision: str) -> bool:
-    """Return whether the revision has submodules. `url` is the repository's own.
+    """Return True if the revision has submodules. `url` is the URL of the repository itself.
 
-    Reads `.gitmodules` from the objects, since the file in the work tree may be a link. Raises `CheckOutFailed`, which
-    names the submodule, for a URL other than https or ssh.
+    Reads `.gitmodules` from git's objects, since the file in the work tree may be a link. Raises `CheckOutFailed`,
+    which names the submodule, for a submodule whose URL is neither https nor ssh.
     """
     entry = await git.run_checked("ls-tree", "-z", "--full-tree", revision, "--", ".gitmodules")
     if not entry:
@@ -40,7 +40,8 @@ async def read_submodules(git: Git, url: str, revision: str) -> bool:
 
 
 def _read_settings(listed: str) -> dict[str, _Submodule]:
-    """Return the submodules by name, with all values of a setting, although git uses only the last one."""
+    """Return the submodules by name. A setting that occurs several times keeps all its values, although git uses only
+    the last one."""
     found: dict[str, _Submodule] = {}
     for setting in listed.split("\0"):
         key, _, value = setting.partition("\n")

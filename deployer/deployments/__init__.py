@@ -1,1 +1,1 @@
-"""One deployment, from the queue to its end."""
+"""Runs one deployment, from the queue to its end."""

@@ -38,8 +38,8 @@ async def begin_attempt(
 ) -> Job | None:
     """Record another attempt at a deployment, and return its job.
 
-    None if the deployment has ended, or is refused here. A deployment whose live release cannot run here succeeds: see
-    `explain_unusable`. Raises `LeaseLost`.
+    Return None if the deployment has ended, or if this function refuses it. A deployment whose live release cannot run
+    here succeeds: see `explain_unusable`. Raises `LeaseLost`.
     """
     async with sessions() as session, session.begin():
         await lock_lease(session, lease, doing=f"deployment {deployment_id}")
@@ -98,7 +98,7 @@ async def _find_refusal(
     inputs: DeploymentInputs,
     now: datetime,
 ) -> _Refusal | None:
-    """Return why a queued deployment may not begin: the rules may have changed since the request."""
+    """Return why a queued deployment may not begin, or None: the rules may have changed since it was requested."""
     if deployment.status != DeploymentStatus.QUEUED:
         return None
     try:
@@ -126,8 +126,8 @@ async def _find_refusal(
 
 
 def _freeze_inputs(deployment: Deployment, inputs: DeploymentInputs, now: datetime) -> _Refusal | None:
-    """Store the inputs of the deployment for all later attempts. Refuse approved deployments that an earlier version of
-    Pharos began: it did not store what was approved."""
+    """Store the inputs of the deployment for all later attempts. Refuse an approved deployment whose first attempt ran
+    in an earlier version of Pharos, which did not store the inputs that were approved."""
     if deployment.status == DeploymentStatus.DEPLOYING and deployment.needs_approval:
         reason = "An earlier version of Pharos began this and did not keep which workflow was approved: deploy again."
         return _Refusal(DeploymentStatus.FAILED, reason)
@@ -137,7 +137,7 @@ def _freeze_inputs(deployment: Deployment, inputs: DeploymentInputs, now: dateti
 
 
 def _refuse_resume(deployment: Deployment, step: DeploymentStep | None) -> _Refusal | None:
-    """Return why an interrupted deployment is not resumed."""
+    """Return why an interrupted deployment must not resume at this step, or None if it may."""
     if step is DeploymentStep.RELEASE:
         return _Refusal(
             DeploymentStatus.FAILED,
@@ -174,7 +174,7 @@ async def _refuse(session: AsyncSession, deployment: Deployment, refusal: _Refus
     await session.flush()
     match refusal.to:
         case DeploymentStatus.AWAITING_APPROVAL:
-            # Keep the frozen inputs: the next approver sees what changed since the request or the approval.
+            # Keep the stored inputs: the next approver sees what changed since the request or the approval.
             undecided = {
                 "approved_digest": None,
                 "needs_approval": True,

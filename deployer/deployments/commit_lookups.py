@@ -46,13 +46,13 @@ logger = logging.getLogger(__name__)
 MAX_BYTES = 512 * 1024 * 1024
 _POLL_SECONDS, _FAILED_SECONDS = 1.0, 30.0
 _TIMEOUT_SECONDS = 60.0
-# Longer than two time limits: a look-up has ended by then. Doubled with the deployment's age.
+# At least two time limits: an earlier look-up has ended by then. The pause doubles as the deployment gets older.
 _RETRY_SECONDS = tuple(300.0 * 2**doublings for doublings in range(7))
 _LONGEST_RETRY_SECONDS = 6 * 3600.0
 _MAX_RUNNING, _MAX_RUNNING_OF_HOST = 4, 2
 _PAGE_ROWS = 200
 _LONGEST_FAULT = 500
-# Between attempts to store the result of a look-up.
+# Pauses in seconds between attempts to store the result of a look-up.
 _WRITE_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 
@@ -68,19 +68,20 @@ class CommitLookup:
     is_described: bool = False
     """True if the subject and author of the commit are known."""
     live_revision: str | None = None
-    """The commit of the live release of the environment; None: nothing is live."""
+    """The commit of the environment's live release. None if nothing is live."""
     tried_at: datetime | None = None
     """Time of the last look-up; None if there was none."""
 
     @property
     def host(self) -> str:
-        """The host of the repository; empty for a folder of this machine."""
+        """Return the host name of the repository. Empty for a folder on this machine."""
         return urlsplit(self.url).hostname or self.url.partition(":")[0]
 
 
 class CommitLookups:
-    """Looks up commits: one at a time for each account and few for each host, so that a slow host delays no other
-    account. Deployments without an earlier attempt come first, then those with the oldest attempt."""
+    """Looks up commits. Runs one look-up at a time for each account and a few for each host, so that a slow host
+    delays no other account. Deployments that were never looked up come first, then those whose last look-up is the
+    oldest."""
 
     def __init__(self, sessions: Sessions, holder: str, check: Callable[[], Awaitable[None]]) -> None:
         """`check`: raises `DatabaseRefused` for a database that must not be written."""
@@ -91,7 +92,7 @@ class CommitLookups:
         self._is_failure_logged = False
         self._running: dict[asyncio.Task[None], CommitLookup] = {}
         self._claimed: dict[int, datetime] = {}
-        """When the running look-ups were claimed, by deployment."""
+        """The time at which each running look-up was claimed, by deployment ID."""
 
     async def run(self) -> None:
         """Look up commits until cancelled. Cancelled look-ups are due again at once."""
@@ -105,14 +106,14 @@ class CommitLookups:
 
     async def _poll(self) -> float:
         """Start the due look-ups, and return the number of seconds until the next poll."""
-        # An ended look-up makes room for another one.
+        # An ended look-up allows another one to start, so the poll must not be skipped then.
         if not self._changes.is_due() and not self._running:
             return _POLL_SECONDS
         try:
             await self.start_due()
             self._is_failure_logged = False
         except DatabaseRefused:
-            # The deployer logs the reason.
+            # The deployer itself logs why the database is refused.
             self._changes.repeat()
             return _POLL_SECONDS
         except SQLAlchemyError as error:
@@ -121,14 +122,14 @@ class CommitLookups:
                 logger.warning("the commits to look up cannot be read from the database: %s", error)
             self._is_failure_logged = True
         except Exception:
-            # One bad row must not end the look-ups of all others.
+            # A look-up that cannot be read must not end all others.
             self._changes.repeat()
             logger.exception("the commits to look up could not be read")
             return _FAILED_SECONDS
         return _POLL_SECONDS
 
     async def start_due(self) -> None:
-        """Start the due look-ups, as far as the limits allow. Raises `DatabaseRefused` and database errors."""
+        """Start the due look-ups, as many as the limits allow. Raises `DatabaseRefused` and database errors."""
         self._running = {task: lookup for task, lookup in self._running.items() if not task.done()}
         self._claimed = {
             lookup.deployment_id: self._claimed[lookup.deployment_id] for lookup in self._running.values()
@@ -144,7 +145,8 @@ class CommitLookups:
                     await self._start(lookup)
             if len(found) < _PAGE_ROWS or len(self._running) >= _MAX_RUNNING:
                 return
-            # Rows claimed since are no longer due, so the page may skip some rows until the next poll.
+            # Look-ups that were claimed meanwhile are no longer due, so this page may skip some look-ups until the
+            # next poll.
             page += 1
 
     def _can_start(self, lookup: CommitLookup) -> bool:
@@ -156,7 +158,8 @@ class CommitLookups:
         )
 
     async def _find_due(self, page: int) -> list[CommitLookup]:
-        """Return one page of due look-ups: for each repository the one without an attempt, or with the oldest."""
+        """Return one page of due look-ups. For each repository, the page has the look-up that was never tried or
+        whose last attempt is the oldest."""
         busy = [lookup.account_id for lookup in self._running.values()]
         async with self._sessions() as session:
             rows = (await session.execute(_due_query(), {"busy": busy, "skip": page * _PAGE_ROWS})).all()
@@ -167,7 +170,7 @@ class CommitLookups:
 
     @shielded
     async def _start(self, lookup: CommitLookup) -> None:
-        """Start a task that looks the commit up, unless another deployer has claimed the look-up."""
+        """Start a task that looks up the commit, unless another deployer has claimed the look-up."""
         claimed_at = await self._claim(lookup)
         if claimed_at is not None:
             self._claimed[lookup.deployment_id] = claimed_at
@@ -187,7 +190,7 @@ class CommitLookups:
 
     @shielded
     async def _release_claims(self, cancelled: Sequence[CommitLookup]) -> None:
-        """Make the cancelled look-ups due again: nobody can approve a deployment without a commit."""
+        """Make the cancelled look-ups due again at once: without a commit, nobody can approve the deployment."""
         try:
             for lookup in cancelled:
                 await self._check()
@@ -273,7 +276,8 @@ class CommitLookups:
 
 
 async def _compare_with_live(lookup: CommitLookup, revision: str, mark: str) -> dict[str, str | None]:
-    """Return the columns of the new commits. A failed comparison delays no approval, and is tried again later."""
+    """Return the columns that describe the commits since the live release. A failed comparison delays no approval,
+    and is tried again later."""
     since = lookup.live_revision
     if since is None:
         return {"new_commits": encode_new_commits(None), "new_commits_since": None}
@@ -301,9 +305,10 @@ def _live_revision() -> ScalarSelect[str | None]:
 
 @cache
 def _due_query() -> Select[*tuple[Any, ...]]:
-    """Return the query of a page (`skip`) of due look-ups of accounts that are not `busy`.
+    """Return the query for a page of due look-ups. Its parameters are `skip`, the number of rows before the page,
+    and `busy`, the accounts to leave out.
 
-    Built once: it runs every second, and building it costs more than running it.
+    The query is built once: it runs every second, and building it costs more than running it.
     """
     order = (Deployment.commit_looked_up_at.asc().nulls_first(), Deployment.id)
     rank = func.row_number().over(partition_by=Deployment.repository_id, order_by=order)
@@ -339,7 +344,7 @@ def _due() -> tuple[ColumnElement[bool], ...]:
     began = Deployment.commit_looked_up_at
     return (
         Deployment.status == DeploymentStatus.AWAITING_APPROVAL,
-        # The branch of the environment determines the commit.
+        # The commit comes from the branch of the environment, so a deployment without an environment is left out.
         Deployment.environment_id.is_not(None),
         or_(
             Deployment.revision.is_(None),
@@ -349,7 +354,7 @@ def _due() -> tuple[ColumnElement[bool], ...]:
         ),
         or_(
             began.is_(None),
-            # Roughly a quarter of the deployment's age: no column counts the attempts.
+            # This is roughly a quarter of the deployment's age, because no column counts the attempts.
             *(
                 and_(Deployment.created_at > database_now(-4 * seconds), began < database_now(-seconds))
                 for seconds in _RETRY_SECONDS

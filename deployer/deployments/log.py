@@ -24,9 +24,9 @@ from pipeline_contracts.times import format_time
 
 _BATCH_ROWS = 500
 _FLUSH_SECONDS = 0.25
-# A line without an end, such as a question, is stored after this time.
+# An unfinished line, such as a question, is stored after this time.
 _OPEN_LINE_SECONDS = 1.0
-# The cost of a row in addition to its text: otherwise ten million empty lines would be small.
+# Each line counts this many bytes in addition to its text: otherwise ten million empty lines would count as nothing.
 _LINE_BYTES = 64
 
 
@@ -35,7 +35,7 @@ def utc_now() -> datetime:
 
 
 class DeploymentLog:
-    """A `LogSink` over the deployment's lines. Writers wait while the database is behind."""
+    """A `LogSink` that stores the lines of a deployment's log. If the database is slow, callers wait."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class DeploymentLog:
         self._fed_at = 0.0
         self._rows: list[dict[str, Any]] = []
         self._sent = 0
-        """How many rows were sent to the database in a transaction whose commit is not confirmed."""
+        """Number of lines that were sent to the database in a transaction whose commit is not confirmed."""
         self._sent_after = 0
-        """The ID of the newest stored line before that transaction."""
+        """The ID of the newest line that was stored before the unconfirmed transaction."""
         self._writing = asyncio.Lock()
         self._fault: BaseException | None = None
 
     def hide(self, text: str) -> str:
-        """Mask the values of variables in the text."""
+        """Return the text with the values of variables masked."""
         return self._mask.hide(text)
 
     async def begin_step(self, step: DeploymentStep, commit: tuple[str, str] | None = None) -> None:
@@ -74,10 +74,10 @@ class DeploymentLog:
     async def write(self, stream: Stream, data: bytes) -> None:
         """See `LogSink`. Raises the error of the last flush as well."""
         if self._fault is not None:
-            # The lease is over: a step that prints must be ended at once.
+            # The lease is over, so a step that prints must be ended at once.
             raise self._fault
         self._fed_at = time.monotonic()
-        # Count the printed bytes: most of a line without end is dropped, but it costs as much to read.
+        # Count the printed bytes. Most of a line without an end is dropped, but reading it costs as much.
         self._left -= len(data)
         self._add(stream, self._splitters[stream].feed(data))
         if self._left < 0:
@@ -97,18 +97,18 @@ class DeploymentLog:
         await self.flush()
 
     def end_lines(self) -> None:
-        """End lines that were printed without an end."""
+        """Store unfinished lines as complete lines."""
         for stream, splitter in self._splitters.items():
             self._add(stream, splitter.flush())
 
     async def flush(self) -> None:
-        """Store all lines. Waits for a database that is away as long as the lease lasts. Raises `LeaseLost` and
+        """Store all lines. While the database is away, wait as long as the lease lasts. Raises `LeaseLost` and
         database errors."""
         if self._fault is not None:
             raise self._fault
         async with self._writing:
-            # While the database is away, writers wait here and steps wait at a full pipe: no line is lost, and lines
-            # do not pile up.
+            # While the database is away, this method blocks its callers, and a step blocks on its full pipe: no line
+            # is lost, and lines do not pile up.
             if self._sent:
                 await self._store()
             if self._rows:
@@ -122,8 +122,8 @@ class DeploymentLog:
         """Store the lines exactly once, also after a cancellation, and after a commit whose confirmation was lost."""
         rows = self._rows[: self._sent or None]
         async with self._sessions() as session, session.begin():
-            # Readers order lines by ID, so nobody else may write meanwhile. The lock also waits for a commit that the
-            # database has not finished.
+            # Readers order lines by ID, so no other process may write lines meanwhile. The lock also waits for a
+            # commit that the database has not finished yet.
             await lock_lease(session, self._lease)
             if not (self._sent and await self._is_stored(session, rows[0])):
                 mine = DeploymentLine.deployment_id == self._deployment_id
@@ -140,7 +140,7 @@ class DeploymentLog:
 
     @asynccontextmanager
     async def flushing(self) -> AsyncIterator[None]:
-        """Store lines soon after they were written, also if no more lines follow."""
+        """Within the context, store lines soon after they were written, even if no further line follows."""
         task = asyncio.create_task(self._keep_flushing(), name=f"log of deployment {self._deployment_id}")
         try:
             yield
@@ -155,7 +155,7 @@ class DeploymentLog:
             try:
                 await self.flush()
             except (LeaseLost, SQLAlchemyError) as error:
-                # The next write or flush raises it.
+                # The next `write` or `flush` raises this error.
                 self._fault = error
                 return
 

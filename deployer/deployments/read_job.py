@@ -18,7 +18,7 @@ from pipeline_contracts.deploy_states import DeploymentStatus, DeploymentStep
 from pipeline_contracts.git_refs import is_commit
 
 TRIGGERS_WITH_RELEASE = ("rollback", "promotion")
-"""Deployments that repeat an existing release; all others check out and build."""
+"""Kinds of deployments that repeat an existing release. All other kinds check out and build."""
 
 
 class NoJob(Exception):
@@ -26,7 +26,7 @@ class NoJob(Exception):
 
 
 class PushedCommit(NamedTuple):
-    """A push to the branch as a webhook reports it. Both are whole commits."""
+    """A push to the branch, as a webhook reports it. Both commits are full hashes."""
 
     before: str
     revision: str
@@ -40,20 +40,22 @@ class Job:
     trigger: str
     url: str
     ref: str
-    """Branch, tag or commit."""
+    """The branch, tag or commit that was requested."""
     revision: str | None
-    """The commit; None if it is not resolved yet."""
+    """The full commit hash. None if `ref` is not resolved yet."""
     pushed: PushedCommit | None
-    """None: there is no webhook, or the host has already returned this commit."""
+    """The push that caused the deployment. None if there was no webhook, or if the host has already returned the
+    pushed commit."""
     workflow: str | None
-    """The project's document; None: use the document in the repository."""
+    """The project's workflow document. None: use the document in the repository."""
     variables_id: int | None
     variables: dict[str, str] = field(repr=False)
     replicas: int
     release: Release | None
-    """The release if it is built: by an earlier attempt, or by the deployment that a rollback or promotion repeats."""
+    """The release, if it is already built: by an earlier attempt, or by the deployment that a rollback or promotion
+    repeats."""
     step: DeploymentStep | None
-    """The step at which to resume; None: at the beginning."""
+    """The step at which to resume. None: start from the beginning."""
     status: DeploymentStatus
 
     @property
@@ -73,7 +75,8 @@ async def read_job(
     release = await _find_release(session, deployment)
     if release is None and deployment.trigger in TRIGGERS_WITH_RELEASE:
         raise NoJob("The release that it was to bring is not retained any more: deploy its revision instead.")
-    # A rollback restores the variables as well; an interrupted deployment keeps those of its first attempt.
+    # A rollback also restores the variables of the old release. An interrupted deployment keeps the variables of its
+    # first attempt.
     has_variables = release is not None and (
         deployment.trigger == "rollback" or release.deployment_id == deployment.id
     )
@@ -121,10 +124,11 @@ async def _read_frozen_workflow(session: AsyncSession, deployment: Deployment) -
 
 
 async def _find_pushed_commit(session: AsyncSession, deployment: Deployment) -> PushedCommit | None:
-    """Return the pushed commit, which the host's Git may not return yet.
+    """Return the pushed commit, which the Git host may not return yet.
 
-    None if the host has returned the commit before, because it was deployed or replaced by a later push. If the branch
-    is back at the former commit then, somebody has reset it, and a repeated webhook must not undo the reset.
+    Return None if the host has returned this commit before, because it was deployed or was the start of a later push.
+    If the branch is at the earlier commit then, somebody has reset the branch, and a repeated webhook must not undo
+    the reset.
     """
     before, revision = deployment.pushed_from, deployment.pushed_revision
     if before is None or revision is None or not (is_commit(before) and is_commit(revision)):

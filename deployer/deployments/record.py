@@ -26,11 +26,12 @@ Write = TypeVar("Write", bound=Callable[..., Awaitable[Any]])
 
 
 class DeploymentIsLive(Exception):
-    """The deployment cannot fail any more: its release is live."""
+    """The deployment cannot fail any more, because its release is live."""
 
 
 def _retry_while_leased(write: Write) -> Write:
-    """Repeat each call while the database is away. Calls must be repeatable: a lost commit may have counted."""
+    """Return a method that repeats each call while the database is away. The call must be repeatable: a commit whose
+    confirmation was lost may have succeeded."""
 
     @wraps(write)
     async def run(self: "DeploymentRecord", *args: Any, **kwargs: Any) -> Any:
@@ -40,7 +41,7 @@ def _retry_while_leased(write: Write) -> Write:
 
 
 class DeploymentRecord:
-    """The rows of one deployment. All methods raise `LeaseLost`, `ForbiddenTransition` if the deployment was
+    """Writes the rows of one deployment. All methods raise `LeaseLost`, `ForbiddenTransition` if the deployment was
     canceled, and database errors that last longer than the lease."""
 
     def __init__(self, sessions: Sessions, lease: Lease, deployment_id: int) -> None:
@@ -53,8 +54,7 @@ class DeploymentRecord:
     async def begin_step(
         self, step: DeploymentStep, commit: tuple[str, str] | None = None, *, revision: str | None = None
     ) -> None:
-        """Record that this step begins, which is where a later attempt resumes, and the known properties of the
-        commit."""
+        """Record that this step begins, and what is known of the commit. A later attempt resumes at this step."""
         values = {} if commit is None else {"commit_subject": commit[0], "commit_author": commit[1]}
         if revision is not None:
             values["revision"] = revision
@@ -108,7 +108,8 @@ class DeploymentRecord:
     @_retry_while_leased
     @shielded
     async def make_live(self, release_id: int, *, is_rollback: bool) -> None:
-        """Record the release as the live one: the point of no return. Running instances follow it."""
+        """Record the release as the live one. After this the deployment cannot be undone: the instances that serve
+        requests follow this record."""
         environment_id = self._lease.environment_id
         async with self._sessions() as session, session.begin():
             deployment = await self._lock_deployment(session, DeploymentStep.SWITCH)
@@ -174,7 +175,8 @@ class DeploymentRecord:
 async def _remove_old_releases(
     session: AsyncSession, environment_id: int, retain: int, now: datetime
 ) -> None:
-    """Remove all releases but the newest successful ones and the live one, however old it is."""
+    """Remove all old releases except the newest `retain` successful ones. The live release stays, however old it
+    is."""
     mine = (Release.environment_id == environment_id, Release.removed_at.is_(None))
     newest = (
         select(Release.id)
@@ -195,7 +197,7 @@ async def _remove_old_releases(
 
 
 def write_workflow(document: WorkflowDocument) -> str:
-    """Encode the document as releases store it."""
+    """Encode the workflow document in the form in which it is stored with a release."""
     return msgspec.json.encode(to_json(document)).decode()
 
 

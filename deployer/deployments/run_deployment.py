@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class DeployContext:
-    """What deployment runs need."""
+    """The objects that every deployment run of a deployer shares."""
 
     sessions: Sessions
     keys: SealingKeys
@@ -69,7 +69,8 @@ async def run_deployment(
     canceled: asyncio.Event,
     switch_lock: asyncio.Lock,
 ) -> None:
-    """Run the environment's active deployment to its end, from the step that an earlier deployer has reached.
+    """Run the environment's active deployment to its end. Start at the step that an earlier deployer process has
+    reached.
 
     `canceled` ends a build. The switch lock is held from the release steps on. Raises `LeaseLost`, database errors and
     `DeploymentIsLive`: the deployment is then unchanged, and another attempt follows.
@@ -77,11 +78,11 @@ async def run_deployment(
     try:
         job = await begin_attempt(context.sessions, lease, context.keys, deployment_id)
     except ForbiddenTransition:
-        # Canceled since the desired state was read.
+        # The deployment was canceled after the desired state was read.
         return
     if job is None:
         return
-    # In a thread: with as many variables as allowed this takes half a second.
+    # Do this in a thread: with the maximum number of variables it takes half a second.
     telemetry = await context.telemetry.open(tenancy.public_id)
     secrets = [] if telemetry is None else [telemetry.key.secret]
     mask = await asyncio.to_thread(Mask, [*job.variables.values(), *secrets])
@@ -96,7 +97,7 @@ async def run_deployment(
             )
         context.metrics.finished["succeeded"] += 1
     except ForbiddenTransition as error:
-        # Canceled meanwhile: the cancellation has written its line.
+        # The deployment was canceled meanwhile. The cancellation has written its own line to the log.
         logger.info("deployment %d is %s", deployment_id, error.current)
         context.metrics.finished["canceled"] += 1
     except DeployFailed as error:
@@ -106,15 +107,16 @@ async def run_deployment(
     except (LeaseLost, SQLAlchemyError):
         raise
     except Exception:
-        # A second attempt would fail the same way.
+        # Another attempt would fail in the same way.
         logger.exception("deployment %d failed", deployment_id)
         context.metrics.failures += 1
         await record.fail("The deployer failed in the middle of this: its own log says why.")
 
 
 async def _record_failure(record: DeploymentRecord, reason: str) -> str:
-    """End the deployment, and return its status. A deployment whose release is already live succeeds: an active
-    deployment would block the environment for a deployment that fixes the cause, which the worker reports."""
+    """Record that the deployment failed, and return its status. If its release is already live, the deployment succeeds
+    instead: an active deployment would block the next one, which may fix the cause. The environment's worker reports
+    the cause."""
     try:
         await record.fail(reason)
         return "failed"
@@ -124,7 +126,7 @@ async def _record_failure(record: DeploymentRecord, reason: str) -> str:
 
 
 class _DeploymentRun:
-    """One attempt."""
+    """One attempt at a deployment."""
 
     def __init__(
         self,
@@ -147,7 +149,7 @@ class _DeploymentRun:
         self._begun = time.monotonic()
 
     async def run(self, canceled: asyncio.Event, switch_lock: asyncio.Lock) -> None:
-        """Run the remaining steps. Raises `DeployFailed`."""
+        """Run the steps that remain. Raises `DeployFailed`."""
         job = self._job
         step = job.step
         if job.status is not DeploymentStatus.RUNNING:
@@ -184,7 +186,7 @@ class _DeploymentRun:
             except DeployFailed as error:
                 reason = str(error)
             except Exception:
-                # A raised exception would fail the deployment of a live release.
+                # If this exception were raised, the deployment of a live release would fail.
                 logger.exception("deployment %d: the switch failed", self._job.deployment_id)
                 self._context.metrics.failures += 1
                 reason = "The switch failed: the deployer's own log says why."
@@ -197,7 +199,8 @@ class _DeploymentRun:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _prepare(self, canceled: asyncio.Event) -> tuple[int, Run]:
-        """Return the ID of the release and its run; build it if necessary. Raises `ForbiddenTransition` if canceled."""
+        """Return the ID of the release, and the `Run` that describes it. Build the release if necessary. Raises
+        `ForbiddenTransition` if the deployment was canceled."""
         job = self._job
         if job.is_rollback:
             assert job.release is not None
@@ -220,7 +223,8 @@ class _DeploymentRun:
             await self._record.begin_step(DeploymentStep.CHECK_OUT)
             return job.revision
         try:
-            # The mark of the driver's own processes: the driver ends those that a former process has left.
+            # The mark begins like those of the driver's own processes. The driver ends marked processes that an earlier
+            # deployer process has left.
             mark = f"{self._lease.holder}/git/{job.deployment_id}"
             revision = await resolve_ref(job.url, job.ref, mark=mark)
         except CheckOutFailed as error:

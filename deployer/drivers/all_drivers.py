@@ -1,4 +1,4 @@
-"""All drivers. A new driver is a package and a line here."""
+"""The list of all drivers. To add a driver, add its package and a line in this module."""
 
 from pathlib import Path
 
@@ -7,5 +7,5 @@ from deployer.drivers.local.process_output import LocalProcessOutput
 
 
 def open_process_output(folder: Path) -> ProcessOutput:
-    """Return the output of the deployer that has this folder."""
+    """Return an object that reads the output of processes from the deployer's folder."""
     return LocalProcessOutput(folder)

@@ -12,11 +12,11 @@ from pipeline_contracts.deploy_states import DeploymentStep
 
 Stream = Literal["stdout", "stderr", "system"]
 WEB = "web"
-"""The name of the process that receives requests."""
+"""The name of the process type that receives requests."""
 
 
 class DeployFailed(Exception):
-    """A deployment, or bringing an environment to its desired state, failed.
+    """A deployment failed, or an environment could not be brought to its desired state.
 
     The message says why; it is the last line of the deployment's log.
     """
@@ -28,28 +28,28 @@ class ReleaseUnusable(DeployFailed):
 
 @dataclass(frozen=True, slots=True)
 class Tenancy:
-    """The environment of processes, its project, and its hosts."""
+    """The environment that a process belongs to, with its project and its hosts."""
 
     environment_id: int
     project_id: int
     public_id: str
-    """The public ID of the environment. It is never reused, unlike the number: SQLite gives the number of a removed
-    environment to the next one."""
+    """The public ID of the environment. It is never reused. The database number is: SQLite gives the number of a
+    removed environment to the next one."""
     hosts: tuple[str, ...]
     address: str
-    """The URL of the first host, with scheme and port."""
+    """The URL of the environment's first host, with scheme and port."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The revision to build, and its parameters."""
+    """The revision to build, and where it comes from."""
 
     deployment_id: int
     url: str
     ref: str | None
     revision: str
     workflow: WorkflowDocument | None
-    """None: the document in the repository."""
+    """The workflow document. None: use the document in the repository."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,33 +62,35 @@ class BuildResult:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A release as one deployment runs it in an environment."""
+    """A release together with the deployment that runs it in an environment."""
 
     deployment_id: int
-    """A rollback has its own ID: it starts new processes of the old release."""
+    """The ID of the deployment that runs the release. A rollback has an ID of its own, because it starts new processes
+    of the old release."""
     artefact: str
     workflow: WorkflowDocument
     variables: Mapping[str, str] = field(repr=False)
-    """Those that people have set."""
+    """The variables that people have set."""
     telemetry: TelemetryVariables | None = None
-    """None: the application gets no variables for telemetry."""
+    """The variables for telemetry. None: the application gets none."""
     revision: str = ""
 
     def variables_of(self, process: str) -> Mapping[str, str]:
-        """Return all variables of a process with this name, except PORT."""
+        """Return all variables of the process type with this name, such as `web`. Only PORT is missing."""
         if self.telemetry is None:
             return self.variables
         return self.telemetry.for_process(process, self.revision, self.variables)
 
     def count_instances(self, replicas: int) -> dict[str, int]:
-        """Return the number of instances by process. `replicas`: the environment's setting for `web`."""
+        """Return the number of instances of each process type. `replicas`: the number for `web`, which the environment
+        sets."""
         return {
             name: replicas if name == WEB else process.replicas
             for name, process in self.workflow.processes.items()
         }
 
     def list_instances(self, replicas: int) -> list[tuple[str, int]]:
-        """Return the process name and number, from 1, of each instance."""
+        """Return the process name and the number, counted from 1, of each instance."""
         return [
             (name, number)
             for name, count in self.count_instances(replicas).items()
@@ -98,7 +100,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class InstanceStatus:
-    """One instance of a process as the API shows it."""
+    """The state of one instance of a process, as the API shows it."""
 
     deployment_id: int
     process: str
@@ -113,18 +115,18 @@ class InstanceStatus:
 
 @dataclass(frozen=True, slots=True)
 class LastLive:
-    """The live deployment of an environment at the last read of the database."""
+    """The deployment that was live in an environment when the database was last read."""
 
     public_id: str
-    """The environment's."""
+    """The public ID of the environment."""
     deployment_id: int
     hosts: tuple[str, ...]
-    """Empty: the environment hibernated."""
+    """The host names of the environment. Empty if the environment hibernated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """The objects that a sweep must not remove."""
+    """The objects that the driver's `sweep` must not remove."""
 
     environments: Mapping[int, str]
     """The public IDs of all environments."""
@@ -133,7 +135,7 @@ class Retained:
     deployments: Set[int]
     """The active deployments, each of which may be building an artefact."""
     moved: Set[int] = frozenset()
-    """Environments that another deployer runs now. Their folders are retained."""
+    """Environments that another deployer runs now. The sweep keeps their folders on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +145,14 @@ class Traces:
     environments: Sequence[str]
     """The public IDs of environments that ran here."""
     newest_deployment: int
-    """The newest deployment that has an artefact; 0: there is none."""
+    """The ID of the newest deployment that has an artefact. 0 if there is none."""
 
 
 ReadRetained = Callable[[], Awaitable[Retained]]
 
 
 ReportInstances = Callable[[int, Sequence[InstanceStatus]], None]
-"""Called with an environment and all its instances whenever one of them changes."""
+"""A function that is called with an environment and all its instances whenever one of them changes."""
 
 
 class LogSink(Protocol):
@@ -158,13 +160,14 @@ class LogSink(Protocol):
     `DeployFailed` if the log has become too long."""
 
     async def write(self, stream: Stream, data: bytes) -> None:
-        """Write a part of a step's output."""
+        """Write a part of the output of a step."""
 
     async def write_line(self, text: str) -> None:
-        """Write a line of Pharos itself."""
+        """Write a line of text from Pharos."""
 
     async def begin_step(self, step: DeploymentStep, commit: tuple[str, str] | None = None) -> None:
-        """Record that the deployment is at this step, and subject and author of its commit if they are known."""
+        """Record that the deployment is at this step. `commit`: the subject and author of its commit, if they are
+        known."""
 
 
 class Driver(Protocol):
@@ -180,40 +183,43 @@ class Driver(Protocol):
         """Run the release steps. Raises `DeployFailed`."""
 
     async def start(self, tenancy: Tenancy, run: Run, replicas: int, log: LogSink) -> None:
-        """Start the release next to the live one, and return when all instances are healthy. Raises `DeployFailed`;
-        `reconcile` then ends the started instances."""
+        """Start the release next to the live one. Return when all instances are healthy. Raises `DeployFailed`. After
+        a failure, `reconcile` ends the instances that were started."""
 
     async def switch(self, tenancy: Tenancy, run: Run) -> None:
-        """Route all requests to the started instances, let the former instances finish their requests in flight, and
-        end them. Raises `DeployFailed` if the traffic cannot be switched, and `ReleaseUnusable`."""
+        """Route all requests to the instances that `start` has started. Let the former instances finish their requests
+        in flight, then end them. Raises `DeployFailed` if the traffic cannot be switched, and `ReleaseUnusable`."""
 
     async def reconcile(
         self, tenancy: Tenancy, run: Run | None, replicas: int, *, wakes: bool = False
     ) -> None:
-        """Bring the environment to exactly this run: start what is missing, scale one by one, and end everything else.
+        """Make the environment run exactly this release: start missing instances, scale one by one, and end all other
+        processes.
 
-        `replicas` 0: hibernated; `wakes`: the first request wakes the environment.
+        `replicas`: the number of `web` instances; 0 hibernates the environment. `wakes`: the first request wakes a
+        hibernated environment.
         """
 
     async def sweep(self, read_retained: ReadRetained) -> bool:
-        """End processes and remove files that need not be retained. Deployments go on meanwhile, so `read_retained` is
-        called right before a removal. Return True if something was left because it is in use: sweep again soon."""
+        """End processes and remove files that need not be kept. Deployments run meanwhile, so this calls
+        `read_retained` right before each removal. Return True if something is still in use and was left: then sweep
+        again soon."""
 
 
 class Handover(Protocol):
-    """The methods of a driver for start and end of the deployer: instances outlive the process of their deployer, and
-    the next process takes them over."""
+    """What a driver does at the start and at the end of the deployer process. Instances outlive that process, and the
+    next process takes them over."""
 
     def read_traces(self) -> Traces:
-        """Return the evidence of earlier deployments. Blocks."""
+        """Return the evidence of earlier deployments in the deployer's folder. Blocking."""
 
     async def find_orphans(self) -> None:
-        """Find the instances that a former process of this deployer started; a later `reconcile` or `start` takes them
-        over. Call this before all other methods that concern processes."""
+        """Find the instances that a former process of this deployer started. A later `reconcile` or `start` takes them
+        over. Call this method before all others that concern processes."""
 
     def first_routes(self, live: Mapping[int, LastLive]) -> Mapping[int, Route]:
-        """Return the route of each environment until its first `reconcile`: requests go to the found instances of the
-        live release, or wait for one."""
+        """Return the route of each environment for the time before its first `reconcile`. Requests go to the instances
+        of the live release that were found, or wait until there is one."""
 
     async def close(self, *, stops: bool) -> None:
-        """Leave the instances running for the next process of this deployer; with `stops`, end them."""
+        """Leave the instances running for the next process of this deployer. With `stops`, end them instead."""

@@ -1,8 +1,8 @@
 """Finds processes that crash repeatedly, and records this in the transaction that writes their instances.
 
 A crash loop begins when one instance of the live release was restarted three times within five minutes, and ends when
-none was restarted for five minutes and all run, or when the instances are replaced or ended. Instances of a deployment
-that is not live yet are not counted: that deployment fails and reports its failure itself.
+no instance was restarted for five minutes and all instances run, or when the instances are replaced or ended.
+Instances of a deployment that is not live yet are not counted: that deployment fails and reports its failure itself.
 """
 
 import json
@@ -25,11 +25,11 @@ from pipeline_contracts.times import to_epoch_ms
 
 _RESTARTS = 3
 _WINDOW_SECONDS = 300
-# One instance restarts once a second at most.
+# An instance restarts at most once a second.
 _MAX_STORED = 10
 
 Key = tuple[int, str, int]
-"""Deployment, process and number of an instance."""
+"""Identifies an instance: its deployment, process name and number."""
 Change = Literal["begins", "stable", "replaced", "stopped"]
 
 
@@ -38,10 +38,10 @@ class CrashHistory:
     """The restarts of one process within the last minutes."""
 
     restarts_ms: dict[str, list[int]] = field(default_factory=dict)
-    """By `deployment/number` of the instance."""
+    """The times of the restarts in milliseconds since 1970, by `deployment/number` of the instance."""
     is_firing: bool = False
     deployment_id: int | None = None
-    """The deployment whose instances crash."""
+    """The ID of the deployment whose instances crash."""
 
     @property
     def most_restarts(self) -> int:
@@ -49,7 +49,8 @@ class CrashHistory:
 
 
 def count_restarts(before: int | None, instance: InstanceStatus) -> int:
-    """Return the restarts since the last write, which found `before`; the count begins anew with a new deployer."""
+    """Return the number of restarts since the last write, at which the instance was `before`. A new deployer starts
+    the count at 0."""
     if before is None or instance.restarts < before:
         return instance.restarts
     return instance.restarts - before
@@ -58,7 +59,7 @@ def count_restarts(before: int | None, instance: InstanceStatus) -> int:
 def judge_crashes(
     history: CrashHistory, instances: Sequence[tuple[InstanceStatus, int]], now_ms: int
 ) -> Change | None:
-    """Add the new restarts of the live instances of a process to its history; return the resulting change."""
+    """Add the new restarts of a process's live instances to its history. Return the resulting change, or None."""
     for instance, restarts in instances:
         key = f"{instance.deployment_id}/{instance.number}"
         history.restarts_ms[key] = [*history.restarts_ms.get(key, ()), *[now_ms] * restarts][-_MAX_STORED:]
@@ -94,7 +95,7 @@ async def record_crash_loops(
 
     Return True if a process must be checked again later although none of its instances changes.
     """
-    # "_" and "%" are in none of these keys but in names of processes.
+    # The characters "_" and "%" do not occur in these keys, except in the names of processes.
     prefix = f"process {environment_id} "
     rows = select(AlertState).where(AlertState.key.startswith(prefix, autoescape=True))
     states = {row.key.removeprefix(prefix): row for row in (await session.execute(rows)).scalars()}
@@ -133,7 +134,7 @@ def _read_history(row: AlertState) -> CrashHistory:
 async def _store(
     session: AsyncSession, key: str, row: AlertState | None, history: CrashHistory, now: datetime
 ) -> bool:
-    """Store the history, and return True; delete it if there is nothing to remember."""
+    """Store the history and return True. If there is nothing to remember, delete it and return False."""
     if not history.is_firing and not history.restarts_ms:
         if row is not None:
             await session.execute(delete(AlertState).where(AlertState.key == key))
@@ -175,7 +176,7 @@ async def _record(
     facts: Mapping[str, Any],
     now: datetime,
 ) -> None:
-    # Account scope: the deployer has the lease of the environment.
+    # Needs no account filter: the deployer has the lease of the environment.
     query = (
         select(Project.account_id, Project.id, Project.slug, Environment.slug, Environment.type)
         .join(Environment, Environment.project_id == Project.id)

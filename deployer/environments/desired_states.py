@@ -24,20 +24,20 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class Hostnames:
-    """`http://production.shop.<domain>:<port>`."""
+    """Makes host names of the form `production.shop.<domain>`, and their URLs with the port."""
 
     domain: str
     port: int
 
     def hosts(self, environment: str, project: str, account: str, *, has_short_name: bool) -> Sequence[str]:
-        """Return the hosts of an environment, the preferred one first. Slugs of projects are unique only within an
-        account: the oldest project with a slug has the short name as well."""
+        """Return the hosts of an environment, the preferred one first. Two accounts may have projects with the same
+        slug: the oldest of these projects also has the short host name, without the account."""
         name = f"{environment}.{project}"
         full = f"{name}.{account}.{self.domain}"
         return [f"{name}.{self.domain}", full] if has_short_name else [full]
 
     def address(self, host: str) -> str:
-        """Return the URL of a host."""
+        """Return the URL of a host, with the scheme and the port."""
         scheme = "https" if self.port == _DEFAULT_PORTS["https"] else "http"
         return f"{scheme}://{host}" + ("" if self.port == _DEFAULT_PORTS[scheme] else f":{self.port}")
 
@@ -60,22 +60,22 @@ class DesiredState:
 
     tenancy: Tenancy
     replicas: int
-    """0: the environment hibernates."""
+    """The number of `web` instances. 0: the environment hibernates."""
     wakes: bool
-    """Whether a request wakes a hibernated environment."""
+    """True if a request wakes the environment when it hibernates."""
     live: ServedRelease | None
     deployment_id: int | None
-    """The active deployment."""
+    """The ID of the active deployment. None if there is none."""
 
     @property
     def name(self) -> str:
-        """For log lines."""
+        """The name of the environment in log lines."""
         return self.tenancy.hosts[0].rpartition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class DesiredStates:
-    """The desired states of environments by ID, and the environments that other deployers have leased."""
+    """The desired states of environments by ID, and the IDs of the environments that other deployers have leased."""
 
     by_environment: Mapping[int, DesiredState]
     leased_elsewhere: frozenset[int]
@@ -89,10 +89,11 @@ async def read_desired_states(
     environment_id: int | None = None,
     check: Check | None = None,
 ) -> DesiredStates:
-    """Return the desired state of all environments or of one. For environments that another deployer has leased, the
-    result has only the IDs.
+    """Return the desired state of all environments, or only of `environment_id`. For an environment that another
+    deployer has leased, the result has only its ID.
 
-    Calls `check` in the same transaction, as a restore may begin at any time, and raises its errors.
+    Calls `check` in the same transaction, because a restore of the database may begin at any time. Raises the errors
+    of `check`.
     """
     query = _QUERY if environment_id is None else _QUERY.where(Environment.id == environment_id)
     async with sessions() as session:
@@ -173,7 +174,8 @@ def _desired(row: Any, names: Hostnames) -> DesiredState:
 async def read_retained(
     sessions: Sessions, holder: str | None = None, check: Check | None = None
 ) -> Retained:
-    """Return the objects that a sweep must not remove; with a holder, also the environments that other deployers run.
+    """Return the objects that a sweep must not remove. With `holder`, the result also has the environments that other
+    deployers run.
 
     `check`: as for `read_desired_states`.
     """
@@ -199,8 +201,8 @@ async def read_retained(
 
 
 async def _find_repeated(session: AsyncSession, active: Sequence[Deployment]) -> set[int]:
-    """Return the deployments whose releases the active rollbacks and promotions repeat. The release of a rollback
-    belongs to another deployment."""
+    """Return the deployments whose releases the active rollbacks and promotions repeat. A rollback has no release of
+    its own: its release belongs to the deployment that it repeats."""
     sources = {
         number
         for deployment in active

@@ -1,4 +1,4 @@
-"""Brings one environment to its desired state: runs the live release, and deployments one after the other."""
+"""Brings one environment to its desired state: runs the live release, and runs deployments one after the other."""
 
 import asyncio
 import logging
@@ -23,7 +23,8 @@ from deployer.shield import end_tasks, shielded
 
 logger = logging.getLogger(__name__)
 
-# The live release may never become healthy, and the waiting deployment may be its fix.
+# A waiting deployment starts after this time: the live release may never become healthy, and the deployment may
+# fix it.
 _FIRST_RECONCILE_SECONDS = 5.0
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
@@ -32,7 +33,8 @@ ReadDesired = Callable[[], Awaitable[DesiredState | None]]
 
 
 class EnvironmentWorker:
-    """The worker of one environment, which holds the environment's lease."""
+    """Runs the live release and the deployments of one environment, while this deployer holds the environment's
+    lease."""
 
     def __init__(
         self, context: DeployContext, lease: Lease, tenancy: Tenancy, read_desired: ReadDesired
@@ -44,20 +46,22 @@ class EnvironmentWorker:
         self._desired_changed = asyncio.Event()
         self._canceled = asyncio.Event()
         self._deployment_id: int | None = None
-        """The running deployment."""
+        """The ID of the running deployment. None if none runs."""
         self._deployment_began = 0.0
         self._last_seen: DesiredState | None = None
         self._reconciled: tuple[ServedRelease | None, int, bool] | None = None
-        """The state of the live release that was last reached."""
+        """The desired state of the live release that was reached last."""
         self.problem: str | None = None
-        """Why the live release cannot be brought to its desired state; its instances are left running."""
+        """Why the live release cannot be brought to its desired state. Its instances are left running. None if
+        there is no problem."""
         self.is_idle = False
-        """Whether the environment has no desired state any more."""
+        """True if this deployer no longer has a desired state for the environment."""
 
     def update(self, desired: DesiredState | None, polled_at: float) -> None:
-        """Take the desired state of a poll that began at this time of the event loop. The worker reads the current
-        state itself before it acts."""
-        # A poll from before the start of the deployment may not have seen the deployment yet.
+        """Wake the worker if the desired state has changed, and cancel the running deployment if the desired state
+        no longer has it. `polled_at`: when the poll that read `desired` began, in the event loop's time. The
+        worker reads the current state itself before it acts."""
+        # A poll that began before the deployment did may not have seen the deployment.
         is_later = polled_at > self._deployment_began
         active = None if desired is None else desired.deployment_id
         if self._deployment_id is not None and is_later and active != self._deployment_id:
@@ -67,7 +71,7 @@ class EnvironmentWorker:
             self._desired_changed.set()
 
     async def run(self) -> None:
-        """Run until the environment has no desired state here any more. Raises `LeaseLost`."""
+        """Run until the environment has no desired state on this deployer any more. Raises `LeaseLost`."""
         pause = _FIRST_PAUSE
         is_first = True
         while True:
@@ -93,14 +97,15 @@ class EnvironmentWorker:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             except DeployFailed as error:
-                # The live release cannot run here. A deployment does not wait: it may be the fix.
+                # The live release cannot run on this deployer. Do not delay a deployment for it: the deployment
+                # may be the fix.
                 is_first = False
                 self.problem = str(error)
                 logger.warning("%s cannot be brought to its desired state: %s", self._name, error)
                 await self._wait_for_change(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             except Exception:
-                # The fault of one environment must not end the others.
+                # A fault of one environment must not end the workers of the others.
                 self.problem = f"{self._name} failed: the deployer's log says why"
                 logger.exception("%s could not be brought to its desired state", self._name)
                 await asyncio.sleep(pause)
@@ -142,8 +147,8 @@ class EnvironmentWorker:
             self._deployment_id = None
 
     async def _reconcile_during_build(self, switch_lock: asyncio.Lock) -> None:
-        """Reconcile the live release while another one is built. Does nothing once the deployment has the switch
-        lock."""
+        """Reconcile the live release while the deployment builds another release. Does nothing once the deployment
+        has the switch lock."""
         self._desired_changed.clear()
         if switch_lock.locked():
             return
@@ -153,12 +158,12 @@ class EnvironmentWorker:
                 if desired is not None:
                     await self._reconcile(desired)
             except (SQLAlchemyError, DeployFailed) as error:
-                # The build continues; the next attempt follows after it.
+                # The build continues, and the worker reconciles again when the deployment has ended.
                 logger.warning("%s is not reconciled until its deployment ends: %s", self._name, error)
 
     async def _reconcile(self, desired: DesiredState) -> None:
-        """Bring the live release to the desired state; stop as soon as the desired state changes."""
-        # An environment can hibernate without the key of its variables.
+        """Bring the live release to the desired state. Stop as soon as the desired state changes."""
+        # An environment can hibernate even if its variables cannot be decrypted.
         run = (
             await self._open_run(desired, desired.live)
             if desired.live is not None and desired.replicas > 0
@@ -205,5 +210,5 @@ class EnvironmentWorker:
 
 
 def _live_part(desired: DesiredState) -> tuple[ServedRelease | None, int, bool]:
-    """Return the part of the desired state that concerns the live release."""
+    """Return the live release, its number of instances, and whether a request wakes it."""
     return desired.live, desired.replicas, desired.wakes

@@ -17,9 +17,11 @@ from deployer.shield import shielded
 async def write_instances(
     sessions: Sessions, lease: Lease, instances: Sequence[InstanceStatus], now: datetime
 ) -> bool:
-    """Replace the environment's rows. Raises `LeaseLost`, and `IntegrityError` for an environment that was removed.
+    """Replace the stored instances of the environment by `instances`. Raises `LeaseLost`, and `IntegrityError` if
+    the environment was removed.
 
-    Return True if a process crashed lately: then the rows must be written again later, also without a change.
+    Return True if a process crashed lately: the caller must then write the instances again later, even if they do
+    not change.
     """
     rows = [
         {

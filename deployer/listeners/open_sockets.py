@@ -11,14 +11,14 @@ _SOCKET = "socket:["
 
 @dataclass(frozen=True, slots=True)
 class OpenSockets:
-    """Inodes of the sockets that a user's processes have open."""
+    """The inodes of the sockets that one user's processes have open."""
 
     own: frozenset[int]
-    """Of the instance's processes."""
+    """Sockets of the instance's processes."""
     others: frozenset[int]
-    """Of all other processes of the user."""
+    """Sockets of the user's other processes."""
     is_complete: bool
-    """False if some process could not be read, as without CAP_SYS_PTRACE."""
+    """False if some process could not be read, for example without CAP_SYS_PTRACE."""
     has_unreadable_own: bool = False
     """True if one of the instance's processes could not be read."""
 
@@ -26,11 +26,11 @@ class OpenSockets:
 def read_open_sockets(
     uid: int, mark: str, leader: int | None, needed: frozenset[int] | None = None
 ) -> OpenSockets:
-    """Read the descriptors of all processes of the user. `leader`: the process that the deployer started. Stops as
-    soon as the instance is found to have all of `needed` open: nothing that is read later would change that.
+    """Read which sockets the processes of the user have open. `leader`: the process that the deployer started. Stops
+    as soon as the instance is found to have all of `needed` open: nothing that is read later would change that.
 
-    A listener that no process has open was handed on while the processes were read, to a process that had just been
-    forked. So this reads a second time.
+    If no process seems to have a listener open, a process that was just forked may have received it during the read.
+    So this function then reads a second time.
     """
     found = _read_once(uid, mark, leader, needed)
     if needed and found.is_complete and not needed <= found.own | found.others:
@@ -44,7 +44,7 @@ def _read_once(uid: int, mark: str, leader: int | None, needed: frozenset[int] |
     own: set[int] = set()
     others: set[int] = set()
     is_complete, has_unreadable_own = True, False
-    # First the leader, then its workers, then all others.
+    # Read the leader first, then its workers, then all other processes.
     for process in sorted(
         processes, key=lambda each: (each.pid != leader, not membership.is_related_to_leader(each))
     ):
@@ -142,6 +142,6 @@ def _read_socket_inodes(pid: int) -> set[int] | None:
     except PermissionError:
         return None
     except OSError:
-        # The process has ended.
+        # The process has ended, so it has no open sockets.
         return found
     return found

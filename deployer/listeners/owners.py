@@ -1,4 +1,4 @@
-"""Decides whether the socket that listens on an instance's port is the instance's own."""
+"""Decides whether the socket that listens on an instance's port belongs to that instance."""
 
 import asyncio
 import enum
@@ -17,24 +17,25 @@ from deployer.processes.threads import run_in_pool
 
 logger = logging.getLogger(__name__)
 
-# Minimum time between two checks of another program's listener: held requests retry up to 20 times a second.
+# Minimum time between two examinations of another program's listener: waiting requests retry up to 20 times a second.
 _FOREIGN_SECONDS = 0.5
 # Reading a user's many processes may take seconds. Each environment uses at most one of the threads at a time.
 _THREADS = 4
-# Of one port. A server with one listener per worker has fewer; each request looks up all of them (2.6 µs each).
+# Maximum number of listeners on one port. A server with one listener per worker has fewer. Each request looks up all of
+# them (2.6 µs each).
 _MAX_LISTENERS = 256
-# Of all ports, for the hint that an instance listens on another port.
+# Maximum number of listeners on all ports together, for the hint that an instance listens on another port.
 _MAX_LISTED = 4096
 
 
 class Verdict(enum.Enum):
-    """The owner of the listener on an instance's port."""
+    """Says whose listener it is that listens on an instance's port."""
 
     OWN = enum.auto()
     FOREIGN = enum.auto()
     UNREADABLE = enum.auto()
-    """One user runs all applications, and a process of the instance hides its descriptors: the listener may belong to
-    the instance or to a neighbour. Refused like FOREIGN."""
+    """It is unknown whose the listener is: one user runs all applications, and a process of the instance hides its
+    descriptors. The listener may belong to the instance or to a neighbour. It is refused like FOREIGN."""
     NOBODY = enum.auto()
 
 
@@ -46,20 +47,21 @@ class ExpectedInstance:
     """The user that runs the instance."""
     mark: str
     leader: Callable[[], int | None]
-    """Returns the pid of the process that the deployer started; None while there is none."""
+    """A function that returns the pid of the process that the deployer started. None while there is no such process."""
     environment_id: int = 0
-    """Shares the threads with other environments. 0: the user identifies the environment."""
+    """Identifies the environment, whose examinations are limited. 0: the user ID identifies the environment."""
 
 
 @dataclass(slots=True)
 class _Port:
     expected: ExpectedInstance
     known: frozenset[int] = frozenset()
-    """Cookies of the instance's own listeners. The next examination drops closed ones."""
+    """The cookies of listeners that belong to the instance. The next examination drops the cookies of closed
+    listeners."""
     foreign: dict[int, float] = field(default_factory=dict)
-    """Cookies of other programs' listeners, and when they were examined, in the loop's time."""
+    """The cookies of other programs' listeners, and the time of each examination, in the loop's time."""
     crowded_until: float = 0.0
-    """No lookup before this time, in the loop's time: there were too many listeners."""
+    """Look up no listeners before this time (in the loop's time), because there were too many."""
     examination: "asyncio.Task[Verdict] | None" = None
 
 
@@ -74,16 +76,17 @@ class ListenerOwners:
     """
 
     def __init__(self, source: ListenerSource | None, *, has_own_users: bool) -> None:
-        """`source`: None if listeners cannot be looked up; every listener is trusted then. `has_own_users`: each
-        environment runs as a user of its own."""
+        """`source`: looks up listeners. None if this machine cannot look them up; every listener is then trusted.
+        `has_own_users`: True if each environment runs as a user of its own."""
         self._source = source
         self._has_own_users = has_own_users
-        # True if the user alone decides about listeners whose descriptors cannot be read. None: not known yet.
+        # True if the user ID alone decides about listeners whose descriptors cannot be read. None if this is not known
+        # yet.
         self._user_decides: bool | None = True if has_own_users else None
         self._ports: dict[int, _Port] = {}
         self._warned: set[object] = set()
         self._throttle = ExaminationThrottle()
-        # A pool of its own: slow calls in the shared pool must not delay requests.
+        # Use a thread pool of its own: slow calls of others in the shared pool must not delay requests.
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="listeners")
 
     @classmethod
@@ -97,8 +100,9 @@ class ListenerOwners:
             self._source.close()
 
     def expect(self, port: int, expected: ExpectedInstance) -> None:
-        """Trust only this instance on the port from now on. Repeating the call with the same instance has no effect.
-        While a process of another environment has the port, that environment keeps it and this one gets no request."""
+        """From now on, trust only this instance on the port. Another call with the same instance has no effect. While a
+        process of another environment uses the port, that environment keeps the port, and this instance gets no
+        request."""
         known = self._ports.get(port)
         if known is not None and _is_reserved(known.expected, expected):
             logger.error("%s does not get port %d, which %s has", expected.mark, port, known.expected.mark)
@@ -131,7 +135,7 @@ class ListenerOwners:
         return False
 
     async def examine(self, port: int) -> Verdict:
-        """Return the owner of the present listener on the port."""
+        """Examine the current listener on the port, and return whose it is."""
         if self._source is None:
             return Verdict.OWN
         candidates = self._find_candidates(port)
@@ -143,7 +147,8 @@ class ListenerOwners:
         return Verdict.FOREIGN if task is None else await asyncio.shield(task)
 
     def find_user(self, port: int) -> int | None:
-        """Return the user whose socket accepts connections to the port; None if there is none, or it is unknown."""
+        """Return the user whose socket accepts connections to the port. None if there is none, or if the user is
+        unknown."""
         try:
             found = None if self._source is None else self._source.find(port)
         except OSError:
@@ -151,7 +156,7 @@ class ListenerOwners:
         return None if found is None else found.uid
 
     async def list_listeners(self, port: int) -> list[Listener]:
-        """Return all listeners, on any port, of the instance that the port was assigned to. Empty if unknown."""
+        """Return all listeners, on any port, of the instance that `port` was assigned to. Empty if they are unknown."""
         state = self._ports.get(port)
         if self._source is None or state is None:
             return []
@@ -203,7 +208,8 @@ class ListenerOwners:
         return None
 
     def _start_examination(self, port: int, candidates: list[Listener]) -> "asyncio.Task[Verdict] | None":
-        """Start an examination, or join the current one. None: all candidates were just found to be foreign."""
+        """Start an examination, or join the one that runs. Return None if all candidates were found to be foreign a
+        moment ago."""
         state = self._ports.get(port)
         if state is None:
             return None
@@ -255,7 +261,7 @@ class ListenerOwners:
             state.examination = None
 
     def _drop_closed(self, port: int, state: _Port) -> None:
-        """Forget closed sockets: a program may have opened and closed any number."""
+        """Forget the cookies of closed sockets: a program may have opened and closed any number of sockets."""
         assert self._source is not None
         try:
             state.known &= {each.cookie for each in self._source.find_all(port, _MAX_LISTENERS)}
@@ -272,8 +278,8 @@ class ListenerOwners:
         return sockets
 
     def _judge(self, expected: ExpectedInstance, listener: Listener, sockets: OpenSockets) -> bool | None:
-        """Return whether the listener is the instance's; None if its user is the right one and this machine lets Pharos
-        find out no more.
+        """Return True if the listener belongs to the instance, and False if it does not. Return None if it has the
+        right user and this machine lets Pharos find out no more.
 
         A process can hide its descriptors (PR_SET_DUMPABLE). If one user runs all applications, a listener that no
         readable process of the instance has open may therefore belong to a neighbour.
@@ -315,7 +321,7 @@ class ListenerOwners:
 
 
 def _is_reserved(current: ExpectedInstance, requested: ExpectedInstance) -> bool:
-    """Return True if a running process of another environment has the port."""
+    """Return True if a running process of another environment uses the port."""
     return _environment_key(current) != _environment_key(requested) and current.leader() is not None
 
 
@@ -324,7 +330,8 @@ def _environment_key(expected: ExpectedInstance) -> tuple[int, int]:
 
 
 def _measure_cpu(read: Callable[[], OpenSockets]) -> tuple[OpenSockets, float]:
-    """Return the sockets and the CPU time, which does not depend on the load that others cause."""
+    """Call `read`. Return the sockets and the CPU time of the call in seconds, which does not depend on the load that
+    others cause."""
     began = time.thread_time()
     return read(), time.thread_time() - began
 

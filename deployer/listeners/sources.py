@@ -20,30 +20,30 @@ class Listener(NamedTuple):
 
     port: int
     address: str
-    """`127.0.0.1`, `0.0.0.0`, `::`, …"""
+    """The address: `127.0.0.1`, `0.0.0.0`, `::`, …"""
     cookie: int
-    """Identifies the socket: unique as long as the socket exists."""
+    """Identifies the socket as long as it exists."""
     uid: int
-    """The user who created the socket."""
+    """The ID of the user who created the socket."""
     inode: int
-    """As in the links of `/proc/PID/fd`."""
+    """The inode of the socket, as in the links of `/proc/PID/fd`."""
 
 
 class ListenerSource(Protocol):
     """Reports listeners. Blocks for microseconds; each method raises OSError if the kernel refuses."""
 
     def find(self, port: int) -> Listener | None:
-        """Return the listener that would take a connection to 127.0.0.1:port now."""
+        """Return the listener that a connection to 127.0.0.1:`port` would reach now."""
 
     def find_all(self, port: int = 0, limit: int | None = None) -> list[Listener]:
-        """Return the listeners of one port, or of all ports (0), IPv4 and IPv6; no more than `limit`."""
+        """Return the IPv4 and IPv6 listeners of one port, or of all ports (0). Returns at most `limit` listeners."""
 
     def close(self) -> None:
         """Close the source's socket, if any."""
 
 
 def find_source() -> ListenerSource | None:
-    """Return the first source that finds a listener of our own."""
+    """Return a source that works on this machine: the first one that finds a test listener of Pharos."""
     sources: tuple[Callable[[], ListenerSource], ...] = (SocketDiagnostics, ProcNet)
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
@@ -78,7 +78,7 @@ _REQUEST_BODY = struct.Struct("=BBBxI")
 _PORTS = struct.Struct("!HH")
 _INTERFACE_AND_COOKIE = struct.Struct("=III")
 _USER_AND_INODE = struct.Struct("=II")
-# Of a message: struct nlmsghdr, then struct inet_diag_msg.
+# Positions in a message: struct nlmsghdr, then struct inet_diag_msg.
 _FAMILY_AT, _SOCKET_AT, _USER_AT = 16, 20, 80
 _RECEIVE_BYTES = 64 * 1024
 _TIMEOUT_SECONDS = 0.2
@@ -92,14 +92,14 @@ class SocketDiagnostics:
     """
 
     def __init__(self) -> None:
-        """Raises OSError if the kernel has no sock_diag."""
+        """Open a socket to the kernel. Raises OSError if the kernel has no sock_diag."""
         self._socket = _open_netlink()
         self._loopback = socket.if_nametoindex("lo")
         self._sequence = 0
 
     def find(self, port: int) -> Listener | None:
         """See `ListenerSource`."""
-        # Without a peer's port the kernel finds the listener, not one of its connections.
+        # Without the port of a peer, the kernel finds the listener and not one of its connections.
         addresses = _PORTS.pack(port, 0) + socket.inet_aton(LOOPBACK) + bytes(28)
         self._send_request(socket.AF_INET, addresses, self._loopback, _REQUEST)
         try:
@@ -124,7 +124,7 @@ class SocketDiagnostics:
         self._socket.close()
 
     def _abandon(self) -> None:
-        """Replace the socket, since the kernel starts no other dump for it before the current one is read."""
+        """Replace the socket: the kernel starts no further dump on it before the current one is read."""
         opened = _open_netlink()
         self._socket.close()
         self._socket = opened
@@ -140,8 +140,8 @@ class SocketDiagnostics:
         self._socket.send(head + body)
 
     def _receive(self, *, is_dump: bool) -> Iterator[Listener]:
-        """Yield the listeners of the reply: one message, or all up to the end of a dump. Skips replies to an earlier
-        request that timed out."""
+        """Yield the listeners of the reply: from one message, or from all messages up to the end of a dump. Skips
+        replies to an earlier request that timed out."""
         while True:
             data = self._socket.recv(_RECEIVE_BYTES)
             while data:
@@ -161,7 +161,7 @@ class SocketDiagnostics:
 
 def _open_netlink() -> socket.socket:
     opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG)
-    # The kernel replies within `send`. The limit is for a reply that the kernel has no memory for.
+    # The kernel sends its reply within `send`. The timeout is for a reply that the kernel has no memory for.
     opened.settimeout(_TIMEOUT_SECONDS)
     return opened
 
@@ -195,7 +195,7 @@ class ProcNet:
     """
 
     def find(self, port: int) -> Listener | None:
-        """See `ListenerSource`. Counts a listener on :: even if it takes only IPv6: no IPv4 connection succeeds
+        """See `ListenerSource`. Also counts a listener on :: that accepts only IPv6: no IPv4 connection succeeds
         then."""
         suitable = [each for each in self.find_all(port) if each.address in _PREFERENCE]
         return min(suitable, key=lambda each: _PREFERENCE.index(each.address), default=None)
@@ -220,7 +220,7 @@ def _read_proc_net(name: str) -> Iterator[Listener]:
         with open(name, encoding="ascii") as file:
             lines = file.readlines()[1:]
     except FileNotFoundError:
-        # A kernel without IPv6.
+        # The kernel has no IPv6.
         return
     for line in lines:
         fields = line.split()

@@ -12,12 +12,12 @@ _MAX_IDLE_ENTRIES = 1000
 
 @dataclass(slots=True)
 class Usage:
-    """An environment's use of the threads."""
+    """How much an environment uses the examination threads."""
 
     cost_seconds: float = 0.0
-    """The CPU time of the current examination. Set by the caller of `admit`."""
+    """The CPU time of the current examination in seconds. The caller of `admit` sets it."""
     free_at: float = 0.0
-    """When the pause is over, in the loop's time."""
+    """When the pause after the last examination ends, in the loop's time."""
     waiters: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -32,7 +32,8 @@ class ExaminationThrottle:
     async def admit(self, environment: Hashable) -> AsyncIterator[Usage]:
         """Wait until no other examination of the environment runs and its pause is over.
 
-        The pause is four times the cost of the last examination: an environment uses at most a fifth of one thread.
+        The pause is four times the CPU time of the last examination, so an environment uses at most a fifth of one
+        thread.
         """
         clock = asyncio.get_running_loop().time
         if len(self._usages) > _MAX_IDLE_ENTRIES:

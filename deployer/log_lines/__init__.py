@@ -1,1 +1,2 @@
-"""Output of builds and processes: from bytes to log lines, with the values of variables hidden."""
+"""Turns the output of builds and processes into log lines, in which the values of variables are
+hidden."""

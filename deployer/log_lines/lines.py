@@ -6,10 +6,10 @@ from deployer.log_lines.control_characters import remove_controls, split_incompl
 from deployer.log_lines.masking import Mask
 
 MAX_LINE_CHARACTERS = 8 * 1024
-"""Includes the truncation note."""
+"""Maximum number of characters of a line, with the truncation note."""
 TRUNCATION_NOTE = " … (line cut)"
 _DECODED_BYTES = 64 * 1024
-"""Bytes that are decoded at a time."""
+"""Number of bytes that are decoded at a time."""
 
 
 class LineSplitter:
@@ -28,17 +28,17 @@ class LineSplitter:
         self._mask = mask
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._partial_sequence = ""
-        """An incomplete escape sequence."""
+        """An escape sequence that is not complete yet."""
         self._line_parts: list[str] = []
-        """The line so far."""
+        """The characters of the current line so far."""
         self._free_characters = self._line_capacity = MAX_LINE_CHARACTERS + mask.max_pattern_characters
         self._is_overflowing = False
         self._has_seen_return = False
-        """True if the newest character is a CR."""
+        """True if the last character was a CR."""
         self._is_new = False
-        """True if the line has text that was not returned yet."""
+        """True if the current line has text that was not returned yet."""
         self._is_flushed = False
-        """True if `flush` has returned the beginning of this line."""
+        """True if `flush` has returned the beginning of the current line."""
 
     def feed(self, data: bytes) -> list[str]:
         """Return the lines that these bytes complete."""
@@ -81,12 +81,12 @@ class LineSplitter:
         self._is_overflowing = self._has_seen_return = self._is_new = self._is_flushed = False
 
     def _add(self, text: str) -> None:
-        """Continue the line; `text` has no LF."""
+        """Append `text`, which has no LF, to the current line."""
         for number, segment in enumerate(text.split("\r")):
             self._has_seen_return = self._has_seen_return or number > 0
             if not segment:
                 continue
-            # Not at the CR itself, which may be part of a CRLF.
+            # Do not restart the line at the CR itself: the CR may be part of a CRLF.
             if self._has_seen_return:
                 self._clear_line()
                 self._is_overflowing = self._has_seen_return = False

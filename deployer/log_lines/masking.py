@@ -18,7 +18,7 @@ from deployer.log_lines.printed_forms import iterate_base64_forms, iterate_writt
 
 HIDDEN = "•••"
 MIN_CHARACTERS = 4
-"""Shorter values occur in ordinary text too often."""
+"""Minimum length of a value to hide. Shorter values occur too often in ordinary text."""
 _WORDS = """
 true false none null undefined yes no on off enabled disabled enable disable always never auto default
 debug info notice warn warning error critical
@@ -26,11 +26,11 @@ production staging preview development develop test tests testing local localhos
 http https utf8 utf-8 127.0.0.1 0.0.0.0
 """
 COMMON_WORDS = frozenset(_WORDS.split())
-"""Values in lower case that are shown, since they reveal nothing and are common in logs."""
+"""Values, in lower case, that are not hidden: they reveal nothing and are common in logs."""
 _BLOCK = 256
-# What a pattern uses besides its text: its places in a list, a set and two arrays.
+# Bytes that a pattern uses in addition to its text: for its places in a list, a set and two arrays.
 _PATTERN_BYTES = 100
-# Values that contain HIDDEN are rare, and need one or two rounds.
+# Maximum number of passes over a text. Values that contain HIDDEN are rare, and need one or two passes.
 _MAX_ROUNDS = 4
 
 
@@ -51,7 +51,7 @@ class Mask:
         self.max_pattern_characters = max(map(len, self._patterns), default=0)
         """Length of the longest pattern; 0 without patterns."""
         self.memory_bytes = sum(getsizeof(pattern) + _PATTERN_BYTES for pattern in self._patterns)
-        """About how much memory the mask uses."""
+        """About how many bytes of memory the mask uses."""
 
     def hide(self, text: str, *, unfinished: bool = False) -> str:
         """Return the text with `HIDDEN` in place of each value; values that touch or overlap become one.
@@ -69,7 +69,7 @@ class Mask:
             if not self._has_placeholder_in_patterns:
                 return text
             unfinished = False
-        # Each round might remove only one more character of a text that was made for this.
+        # A text can be made so that each pass removes only one more character.
         return HIDDEN
 
     def find_partial_value(self, text: str) -> int:
@@ -94,7 +94,7 @@ class Mask:
             for at in range(len(text) - MIN_CHARACTERS + 1)
             if text[at : at + MIN_CHARACTERS] in first_characters
         ]:
-            # All patterns that match here are prefixes of the last pattern that does not sort after the text.
+            # All patterns that match here are prefixes of one pattern: the last one that does not sort after the text.
             at = bisect_right(patterns, text[start : start + _BLOCK]) - 1
             if start < end and not patterns[at].startswith(text[start : end + 1]):
                 continue
@@ -131,7 +131,7 @@ def _iterate_forms(value: str) -> Iterator[str]:
 
 
 def _split_blocks(form: str) -> Iterator[str]:
-    """Yield the form in blocks of equal length; the last one overlaps with the one before."""
+    """Yield the form in blocks of equal length. The last block overlaps the block before it."""
     if len(form) <= _BLOCK:
         yield form
         return
@@ -141,7 +141,8 @@ def _split_blocks(form: str) -> Iterator[str]:
 
 
 def _find_prefixes(patterns: Sequence[str]) -> Sequence[int]:
-    """Return for each of the sorted patterns the index of the longest other pattern that it begins with; -1: none."""
+    """For each of the sorted patterns, return the index of the longest other pattern that is its prefix. -1 if there
+    is none."""
     found = array("i")
     for at, pattern in enumerate(patterns):
         before = at - 1
@@ -152,7 +153,7 @@ def _find_prefixes(patterns: Sequence[str]) -> Sequence[int]:
 
 
 def _find_jumps(prefixes: Sequence[int]) -> Sequence[int]:
-    """Return for each pattern the index of a shorter prefix; -1: none.
+    """For each pattern, return the index of a shorter pattern that is its prefix. -1 if there is none.
 
     The lengths of the jumps make a search among n prefixes take O(log n) steps: Myers, "An applicative random-access
     stack", Information Processing Letters 17 (1983).

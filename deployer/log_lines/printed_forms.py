@@ -1,4 +1,4 @@
-"""The forms in which tools print a value: plain, escaped, quoted, encoded."""
+"""Lists the forms in which tools print a value: plain, escaped, quoted, encoded."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from base64 import standard_b64encode, urlsafe_b64encode
 from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
 
-# bash's `printf %q` escapes all other characters, in a UTF-8 locale.
+# bash's `printf %q`, in a UTF-8 locale, escapes every character that is not in this set.
 _PLAIN_IN_SHELL = re.compile(r"([^A-Za-z0-9_@%+=:,./\n\x80-\U0010ffff-])")
 _IN_DOUBLE_QUOTES = re.compile(r'([\\"$`])')
 _HEX_OF_URL = re.compile(r"%[0-9A-F]{2}")
@@ -18,9 +18,9 @@ _MIN_PIECE_CHARACTERS = 8
 
 
 def iterate_written_forms(text: str) -> Iterator[str]:
-    """Yield the text as it is, in JSON, in URLs, in shell quotes and in Python's `repr`, possibly repeated.
+    """Yield the text as it is, in JSON, in URLs, in shell quotes and in Python's `repr`. A form may be yielded twice.
 
-    The forms have no surrounding quotes, so they are found with and without them.
+    The forms have no surrounding quotes, so they are found with and without quotes.
     """
     yield text
     yield from _in_json(text)
@@ -34,21 +34,21 @@ def _in_json(text: str) -> Iterator[str]:
     for ascii_only in (False, True):
         plain = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
         yield plain
-        # PHP.
+        # The form that PHP writes.
         yield plain.replace("/", "\\/")
-        # Go, which escapes for HTML.
+        # The form that Go writes, which escapes characters for HTML.
         yield plain.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _in_urls(text: str) -> Iterator[str]:
-    # The third one is JavaScript's `encodeURIComponent`.
+    # The third form is that of JavaScript's `encodeURIComponent`.
     for quoted in (quote(text), quote(text, safe=""), quote(text, safe="!~*'()"), quote_plus(text)):
         yield quoted
         yield _HEX_OF_URL.sub(lambda escape: escape[0].lower(), quoted)
 
 
 def _in_shells(text: str) -> Iterator[str]:
-    # `set -x`; Python's `shlex`; `export -p`; `printf %q`.
+    # The forms of `set -x`, of Python's `shlex`, of `export -p`, and of `printf %q`.
     yield text.replace("'", "'\\''")
     yield shlex.quote(text).removeprefix("'").removesuffix("'")
     yield _IN_DOUBLE_QUOTES.sub(r"\\\1", text)
@@ -66,7 +66,7 @@ def iterate_base64_forms(text: str) -> Iterator[str]:
         whole = encode(data).decode()
         yield whole
         yield whole.rstrip("=")
-        # `echo` adds the LF.
+        # `echo` adds a line feed to the text before it is encoded.
         for encoded in (whole, encode(data + b"\n").decode()):
             for width in _BASE64_LINES:
                 if len(encoded) > width:

@@ -1,4 +1,4 @@
-"""When the output of an account may be sent next, and how many events a batch of it may have."""
+"""Decides when the output of an account may be sent next, and how many events a batch of it may have."""
 
 from collections.abc import Callable
 
@@ -8,16 +8,16 @@ from deployer.output_logs.line_budget import LineBudget
 BATCH_LINES = 500
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
-# Deployed code chooses its output, and may choose long lines that are expensive to search for secrets. An ordinary line
-# takes 10 us.
+# Deployed code chooses what it prints, and could print long lines that are expensive to search for secrets. An ordinary
+# line takes 10 µs.
 _CPU_SHARE = 0.2
-"""The share of one core that the lines of an account may use."""
+"""The share of one core that the search of an account's lines may use."""
 _CPU_BURST_SECONDS = 1.0
-"""The CPU time that they may use at once."""
+"""The CPU seconds that the search may use at once."""
 
 
 class AccountLimits:
-    """The limits of all accounts."""
+    """Limits what each account may send. The deployer has one object for all accounts."""
 
     def __init__(self, budget: LineBudget, clock: Callable[[], float]) -> None:
         """`clock` returns seconds and is never set back."""
@@ -26,12 +26,12 @@ class AccountLimits:
         self._wait_until: dict[int, float] = {}
         self._failures: dict[int, int] = {}
         self._cpu: dict[int, tuple[float, float]] = {}
-        """CPU seconds left, and the time of that figure."""
+        """The CPU seconds that an account has left, and the time of that figure."""
         self._most_events: dict[int, int] = {}
-        """How many events a batch of an account may have, if the edge has refused a batch as too large."""
+        """The maximum number of events in a batch of an account, after the edge has refused a batch as too large."""
 
     def may_send(self, account_id: int) -> bool:
-        """Return True if the account does not wait."""
+        """Return True if the account need not wait."""
         return self._wait_until.get(account_id, 0.0) <= self._clock()
 
     def choose_size(self, key: ApplicationKey) -> int:
@@ -43,15 +43,15 @@ class AccountLimits:
         """Return how many lines of the account may be sent now."""
         if self._cpu_seconds_left(key.account_id) <= 0:
             return 0
-        # Concurrent batches may have taken more than the budget.
+        # Batches that began at the same time may have used more than the budget had.
         return max(0, self._budget.available(key.account_id, key.ingest_rate))
 
     def count_lines(self, key: ApplicationKey, lines: int) -> None:
-        """Take lines that are sent from the account's budget."""
+        """Subtract the lines that are sent from the account's budget."""
         self._budget.take(key.account_id, lines)
 
     def count_cpu_seconds(self, account_id: int, seconds: float) -> None:
-        """Take the CPU time of a batch from the account's budget."""
+        """Subtract the CPU time of a batch from the account's budget."""
         self._cpu[account_id] = self._cpu_seconds_left(account_id) - seconds, self._clock()
 
     def _cpu_seconds_left(self, account_id: int) -> float:
@@ -59,25 +59,26 @@ class AccountLimits:
         return min(_CPU_BURST_SECONDS, left + (self._clock() - at) * _CPU_SHARE)
 
     def note_stored(self, account_id: int) -> None:
-        """Note that a batch is stored. The limit of the edge may have been raised: find out step by step."""
+        """Record that a batch is stored. Raise the size of the next batches step by step, because the limit of the edge
+        may have been raised."""
         self._failures.pop(account_id, None)
         most = self._most_events.pop(account_id, BATCH_LINES)
         if most < BATCH_LINES:
             self._most_events[account_id] = most + 1
 
     def note_too_large(self, account_id: int, events: int) -> None:
-        """Note that the edge has refused a batch of several events, and may accept half of it."""
+        """Record that the edge has refused a batch of several events as too large. The next batch is half as large."""
         self._most_events[account_id] = max(1, events // 2)
 
     def note_refused(self, account_id: int) -> None:
-        """Note that the edge will never accept a batch. Later batches may be large again, since only one event was too
-        large."""
+        """Record that the edge has refused a batch for good. Remove the account's limit on the size of batches: if a
+        single event was too large, the other events are not."""
         self._most_events.pop(account_id, None)
 
     def note_failure(self, account_id: int, seconds: float | None) -> None:
-        """Let the account wait for `seconds`; None: longer after each failure in a row."""
+        """Make the account wait for `seconds`. None: wait longer after each failure in a row."""
         if not self.may_send(account_id):
-            # Requests in flight at once fail together.
+            # Requests that were in flight at the same time fail together and count once.
             return
         failures = self._failures.get(account_id, 0)
         self._failures[account_id] = failures + 1

@@ -1,4 +1,4 @@
-"""Chooses the next batch of an output file, and writes it down before it is sent."""
+"""Chooses the next batch of an output file, and stores the choice on disk before the batch is sent."""
 
 import asyncio
 from pathlib import Path
@@ -21,34 +21,35 @@ from deployer.output_logs.read_output import (
 from deployer.output_logs.take_lines import take_lines
 
 _BATCH_BYTES = 256 * 1024
-# Beyond the account's budget, older lines are left out: if more than this waits, as after a long outage …
+# The older lines are left out if more bytes than this wait, as after a long outage, …
 _MAX_BACKLOG = 8 * 2**20
 _KEPT_BACKLOG = 2**20
-# … or if so much is printed within a pass that the budget will not catch up.
+# … or if so many bytes are printed between two passes that the account's budget will not catch up.
 _FLOOD_BYTES = 2**20
 _KEPT_FLOOD = 2**18
 
 
 class Batch(NamedTuple):
-    """A batch that is written down, with its bytes."""
+    """A batch of an output file whose bounds are stored on disk, with its bytes."""
 
     progress: Progress
-    """Of the file; its `end` is that of the batch."""
+    """The stored progress of the file. `end` is the end of this batch."""
     piece: Piece
 
 
 NoBatch = Literal["wait_for_change", "wait", "again"]
-"""There is no batch: wait until the file changes, wait for the account's budget, or call `find` again at once."""
+"""Why there is no batch: the file must change first, the account's budget must recover, or `find` must be called again
+at once."""
 
 
 class Batches:
-    """The batches of all output files. Memory is bounded: one batch is read at a time for each call."""
+    """The batches of all output files. The memory is limited: each call reads one batch at a time."""
 
     def __init__(self, limits: AccountLimits) -> None:
         self._limits = limits
         self._progress: dict[Path, Progress] = {}
         self._ends: dict[Path, int] = {}
-        """The end of outputs at the last pass without budget."""
+        """The end of each output at the last pass in which the account had no budget."""
 
     def list_paths(self) -> set[Path]:
         """Return the paths of the files whose progress is known."""
@@ -60,7 +61,8 @@ class Batches:
         self._ends.pop(path, None)
 
     async def find(self, file: OutputFile, key: ApplicationKey) -> Batch | NoBatch:
-        """Return the batch that is written down and may have been sent, or choose the next one. Raises `OSError`."""
+        """Return the batch that is stored on disk and may have been sent already. If there is none, choose the next
+        batch. Raises `OSError`."""
         progress = self._progress.get(file.path)
         if progress is None:
             progress = self._progress[file.path] = await asyncio.to_thread(read_progress, file.path)
@@ -74,23 +76,24 @@ class Batches:
         if progress.end is None:
             return "again"
         if piece is None or piece.start != progress.position:
-            # The bytes of an interrupted batch are gone: it may have been stored or not.
+            # The bytes of an interrupted batch are gone. The batch may have been stored or not.
             progress.leave_out(estimate_lines(progress.end - progress.position), is_estimate=True)
             progress.position, progress.end, progress.is_in_line = progress.end, None, False
             return "again"
         return Batch(progress, piece)
 
     async def _begin(self, file: OutputFile, key: ApplicationKey, progress: Progress) -> Progress | NoBatch:
-        """Choose the next batch and write it down. Return the progress with it.
+        """Choose the next batch and store it on disk. Return the progress with this batch.
 
-        `progress` gets no batch: if the write fails, none must be sent.
+        Does not change `progress`: if the write fails, no batch may be sent.
         """
         allowed = self._limits.count_allowed(key)
         piece = await _read(file, progress, _BATCH_BYTES)
         if piece is None:
             return "wait_for_change"
         is_lost = piece.start != progress.position
-        # One event says how many lines were left out. If there is no room for others, it is a batch of its own.
+        # One event reports how many lines were left out. If the batch has no space for other events, this one is a
+        # batch of its own.
         most_lines = self._limits.choose_size(key) - (is_lost or progress.has_report)
         taken = take_lines(
             piece.data,
@@ -99,7 +102,7 @@ class Batches:
             is_full=len(piece.data) == _BATCH_BYTES,
             is_ended=piece.is_last and piece.is_rotated,
         )
-        # Send whole batches only: otherwise the budget of each second would be spent on hundreds of small batches.
+        # Send only whole batches: otherwise each second's budget would be split into hundreds of small batches.
         if len(taken.lines) > allowed:
             await self._skip_flood(file, progress, piece.end)
             return "wait"
@@ -110,7 +113,7 @@ class Batches:
         if taken.size == 0 and most_lines > 0:
             if not piece.is_last:
                 return "wait"
-            # No whole line is left: write down that the last batch is stored, and wait for a change.
+            # The file has no more whole line: store that the last batch was stored, and wait until the file changes.
             await asyncio.to_thread(write_progress, file.path, progress)
             return "wait_for_change"
         begun = replace(
@@ -124,7 +127,7 @@ class Batches:
         return begun
 
     async def _skip_flood(self, file: OutputFile, progress: Progress, end: int) -> None:
-        """Leave older lines out if too many wait. `end`: of the output."""
+        """Leave out older lines if too many wait. `end`: the end of the output."""
         backlog, printed = end - progress.position, end - self._ends.get(file.path, end)
         self._ends[file.path] = end
         if min(backlog, printed) > _FLOOD_BYTES:
@@ -134,8 +137,8 @@ class Batches:
 
 
 async def _read(file: OutputFile, progress: Progress, most_bytes: int) -> Piece | None:
-    """Read from the position of the progress on. If the output has become shorter than its batch, drop the batch and
-    continue at the end of the output: new lines cannot be distinguished from lines that are stored already."""
+    """Read the output from `progress.position` on. If the output is shorter than that, drop the batch and continue at
+    the end of the output: lines written since then cannot be told from lines that are stored already."""
     try:
         piece = await asyncio.to_thread(read_piece, file.path, progress.position, most_bytes)
         is_whole = piece is None or piece.start != progress.position or len(piece.data) == most_bytes

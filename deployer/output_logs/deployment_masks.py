@@ -1,4 +1,5 @@
-"""The masks of deployments, which hide the values of variables in the output of their processes."""
+"""Keeps the masks of deployments. A mask hides the values of variables in the output of a deployment's
+processes."""
 
 import asyncio
 from collections import OrderedDict
@@ -6,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from deployer.log_lines.masking import Mask
 
-# A mask of 20 variables takes 30 KiB, the largest one 16 MiB. The limit is enough for 2,000 usual deployments. If fewer
-# masks than running deployments fitted into it, each pass over all outputs would make every mask again.
+# Memory for masks: a mask of 20 variables takes 30 KiB, the largest one 16 MiB. This suffices for 2,000 usual
+# deployments. If more run, each pass over all outputs makes every mask again.
 _MAX_BYTES = 64 * 2**20
 
 ReadValues = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -15,7 +16,7 @@ ReadValues = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 class DeploymentMasks:
-    """Caches the most recently used masks, because making a mask takes up to half a second."""
+    """Keeps the most recently used masks, because making a mask takes up to half a second."""
 
     def __init__(self, read_values: ReadValues) -> None:
         self._read_values = read_values
@@ -24,11 +25,11 @@ class DeploymentMasks:
         self._locks: dict[tuple[str, int], asyncio.Lock] = {}
 
     async def find(self, environment_id: str, deployment_id: int) -> Mask:
-        """Return the mask. Raises the errors of `read_values`."""
+        """Return the mask of a deployment. Raises the errors of `read_values`."""
         key = (environment_id, deployment_id)
         lock = self._locks.setdefault(key, asyncio.Lock())
         try:
-            # Several processes of a deployment need the mask at once.
+            # Several processes of a deployment may need the mask at the same time.
             async with lock:
                 mask = self._masks.get(key)
                 if mask is None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from control_domain.projects.application_keys import ApplicationKey
 
 _REREAD_SECONDS = 30.0
-"""After this time a key is read again: it may be revoked, and the rate of its account may be another one."""
+"""Age in seconds after which a key is read again: it may be revoked, and the rate of its account may have changed."""
 _FIRST_WAIT = 1.0
 _MIN_QUERY_SECONDS = 0.5
 
@@ -19,14 +19,14 @@ class _Entry:
     key: ApplicationKey | None = None
     reread_at: float = float("-inf")
     failures: int = 0
-    """How many times in a row no key was found, or the edge has refused it."""
+    """How many times in a row there was no key, or the edge has refused the key."""
 
 
 class EnvironmentKeys:
     """Keeps the key of each environment, and reads it from the database when it may have changed.
 
     The deployer passes a key to `accept` as soon as it has created it, so the output of a new environment does not wait
-    for the database. A missing or refused key is read again after 1, 2, 4, … up to 30 seconds.
+    for the database. A missing or refused key is read again after 1, 2, 4 seconds and so on, up to 30 seconds.
     """
 
     def __init__(self, find_keys: FindKeys, clock: Callable[[], float]) -> None:
@@ -37,19 +37,20 @@ class EnvironmentKeys:
         self._queried_at = float("-inf")
 
     def get(self, environment_id: str) -> ApplicationKey | None:
-        """Return the key of the environment with this public ID; None if it has none that the edge accepts."""
+        """Return the key of the environment with this public ID. None if the environment has no key that the edge
+        accepts."""
         entry = self._entries.get(environment_id)
         return None if entry is None else entry.key
 
     async def refresh(self, environment_ids: Collection[str]) -> None:
-        """Read the keys of these environments that are due, in one query. Raises database errors."""
+        """Read the keys that are due for these environments, in one query. Raises database errors."""
         now = self._clock()
         due = [
             environment_id
             for environment_id in environment_ids
             if self._entries.setdefault(environment_id, _Entry()).reread_at <= now
         ]
-        # Passes may follow each other without a pause.
+        # Two calls may follow each other without a pause.
         if not due or now - self._queried_at < _MIN_QUERY_SECONDS:
             return
         self._queried_at = now
@@ -57,7 +58,7 @@ class EnvironmentKeys:
         for environment_id in due:
             entry = self._entries[environment_id]
             if entry.reread_at > now:
-                # `accept` was called during the query, which may not have seen that key.
+                # `accept` was called with a key during the query. The query may not have seen that key.
                 continue
             entry.key = found.get(environment_id)
             entry.reread_at = now + _REREAD_SECONDS
@@ -69,8 +70,8 @@ class EnvironmentKeys:
         self._entries[key.environment_id] = _Entry(key, self._clock() + _REREAD_SECONDS)
 
     def refuse(self, key: ApplicationKey) -> int:
-        """Note that the edge does not accept the key: it is revoked, or not published yet. Return how many times in a
-        row this was so."""
+        """Record that the edge does not accept the key: it is revoked, or not published yet. Return how many times in a
+        row the edge has refused it."""
         entry = self._entries.setdefault(key.environment_id, _Entry())
         # A new key may have been created while the request was in flight.
         if entry.key == key:
@@ -79,7 +80,7 @@ class EnvironmentKeys:
         return entry.failures
 
     def confirm(self, key: ApplicationKey) -> None:
-        """Note that the edge accepts the key."""
+        """Record that the edge accepts the key."""
         self._entries.setdefault(key.environment_id, _Entry(key)).failures = 0
 
     def forget_all_but(self, environment_ids: Collection[str]) -> None:

@@ -1,4 +1,5 @@
-"""Limits how many lines of output are stored, to leave most of the ingest rate to the account's other events."""
+"""Limits how many lines of output an account stores, so that most of the account's ingest rate is left for its
+other events."""
 
 import time
 from collections.abc import Callable
@@ -10,12 +11,12 @@ _LEAST_RATE = 1.0
 
 
 class LineBudget:
-    """A token bucket for each account."""
+    """Keeps a token bucket of lines for each account."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._buckets: dict[int, tuple[float, float]] = {}
-        """Lines left, and the time of that figure."""
+        """The number of lines that an account has left, and the time of that figure."""
 
     def available(self, account_id: int, ingest_rate: float) -> int:
         """Return how many lines of the account may be sent now."""
@@ -32,11 +33,12 @@ class LineBudget:
 
     def most_events(self, ingest_rate: float, ingest_burst: int) -> int:
         """Return how many events one batch of the account may have."""
-        # Half the burst: the whole one would have to wait until nothing else of the account is sent.
+        # Use half of the burst: a batch of the whole burst would have to wait until the account sends nothing
+        # else.
         return max(1, min(self.most(ingest_rate), ingest_burst // 2))
 
     def take(self, account_id: int, lines: int) -> None:
-        """Count lines that are sent. Call `available` before."""
+        """Subtract the lines that are sent. Call `available` first."""
         left, at = self._buckets[account_id]
         self._buckets[account_id] = (left - lines, at)
 

@@ -1,4 +1,4 @@
-"""Makes log events from the lines that a process prints."""
+"""Makes log events from the lines that a process has printed."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ _CREDENTIAL = re.compile(r"(phr_[a-z]{3}_)[0-9A-Za-z_-]{8,}")
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """The process that printed the lines."""
+    """The process that has printed the lines."""
 
     service: str
     process: str
@@ -67,9 +67,9 @@ def make_events(
 ) -> list[dict[str, Any]]:
     """Return a log event for each line that has text. `at_ms`: the time of the lines, in milliseconds since 1970.
 
-    `mask` hides the values of variables. `is_unfinished`: the end of the last line is not known, and may begin a value.
-    `left_out_lines`: the number of lines before these that were left out, which the first event reports; `is_estimate`:
-    the number is an estimate. `is_cut`: the first event reports that the end of the file was lost.
+    `mask` hides the values of variables. `is_unfinished`: the rest of the last line is not known, and its end may be
+    the beginning of a value. `left_out_lines`: how many earlier lines were left out; the first event reports it.
+    `is_estimate`: this number is an estimate. `is_cut`: the end of the file was lost; the first event reports it.
     """
     events = []
     if left_out_lines or is_cut:
@@ -87,7 +87,7 @@ def make_events(
 
 
 def describe_missing(lines: int, *, is_estimate: bool, is_cut: bool) -> str:
-    """Return the sentences about lines that are missing."""
+    """Return the sentences that report missing lines."""
     sentences = [_CUT] if is_cut else []
     if lines:
         sentences.append(describe_left_out(lines, is_estimate=is_estimate))
@@ -95,7 +95,7 @@ def describe_missing(lines: int, *, is_estimate: bool, is_cut: bool) -> str:
 
 
 def describe_left_out(lines: int, *, is_estimate: bool) -> str:
-    """Return the sentence about output that was not stored."""
+    """Return the sentence that reports output that was not stored."""
     number = f"about {lines:,}" if is_estimate else f"{lines:,}"
     return (
         f"Pharos left out {number} lines of this output: the process printed more than is stored. `pharos logs "
@@ -104,8 +104,8 @@ def describe_left_out(lines: int, *, is_estimate: bool) -> str:
 
 
 def clean_line(line: bytes) -> str:
-    """Return the text of a line without colours, control characters and Pharos' credentials. A progress bar counts with
-    its last state."""
+    """Return the text of a line without colours, control characters and credentials of Pharos. If a progress bar has
+    overwritten the line, return its last state."""
     text = remove_controls(line.decode("utf-8", "replace")).rstrip("\r\n")
     if "\r" in text:
         text = text[text.rindex("\r") + 1 :]
@@ -124,7 +124,7 @@ def _event(printed: Printed, at_ms: int, severity: str, title: str) -> dict[str,
 
 
 def _read_json(text: str, printed: Printed, mask: Mask, at_ms: int) -> dict[str, Any] | None:
-    """Return the event of a line that is a JSON object with a message; None for every other line."""
+    """Return the event for a line that is a JSON object with a message. None for any other line."""
     if not (text.startswith("{") and text.endswith("}")):
         return None
     try:
@@ -155,7 +155,7 @@ def _hide_in(value: Any, mask: Mask) -> Any:
 
 
 def _take(record: dict[str, Any], names: Sequence[str], kind: Any) -> Any:
-    """Remove and return the first member of this type."""
+    """Remove and return the first of these members whose value is a `kind`."""
     for name in names:
         if isinstance(record.get(name), kind) and not isinstance(record[name], bool):
             return record.pop(name)

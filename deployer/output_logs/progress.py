@@ -1,7 +1,8 @@
-"""How much of one output file is stored, written down next to the file.
+"""Stores next to each output file how much of the output is stored as logs.
 
-Positions are bytes from the beginning of the output, including those that were rotated away. A batch is written down
-before it is sent: after a restart the same bytes are sent with the same batch ID, which ingest stores once.
+A position counts bytes from the beginning of the output, including bytes that were rotated away. The bounds of a
+batch are stored on disk before the batch is sent: after a restart, the deployer sends the same bytes with the same
+batch ID, and the edge stores them once.
 """
 
 import hashlib
@@ -17,50 +18,53 @@ _PAST_ANY_END = 2**62
 
 
 class Progress(msgspec.Struct):
-    """The state of one output file."""
+    """How much of one output file is stored as logs."""
 
     epoch: str
-    """Part of the batch IDs. A new one is chosen if positions lose their meaning."""
+    """A random part of the batch IDs. When positions lose their meaning, a new one is chosen."""
     position: int = 0
-    """Everything before it is stored or left out."""
+    """Everything before this position is stored or left out."""
     end: int | None = None
-    """The end of the batch that begins at `position` and may have been sent; None: there is no such batch."""
+    """The end of the batch that begins at `position` and may have been sent. None if there is no such batch."""
     at_ms: int = 0
-    """The time of the lines of that batch."""
+    """The time of the lines in the batch."""
     ends_in_line: bool = False
-    """True if that batch ends inside a line."""
+    """True if the batch ends inside a line."""
     is_in_line: bool = False
-    """True if `position` is inside a line whose beginning was stored: the rest of the line is left out."""
+    """True if `position` is inside a line whose beginning is stored. The rest of that line is left out."""
     left_out_lines: int = 0
-    """Lines left out since the last stored batch; the next batch reports them."""
+    """Number of lines that were left out since the last stored batch. The next batch reports it."""
     is_estimate: bool = False
-    """True if some of them could not be counted."""
+    """True if `left_out_lines` is an estimate, because some lines could not be counted."""
     is_cut: bool = False
     """True if the end of the output was lost since the last stored batch; the next batch reports it."""
 
     def batch_id(self, name: str) -> str:
-        """Return the ID of the batch at this position. `name` is unique among the outputs of the environment."""
+        """Return the ID of the batch that begins at `position`. `name` is unique among the outputs of the
+        environment."""
         place = f"{name}:{self.epoch}:{self.position}"
         if self.end == self.position:
-            # Only a report of lines that were left out: the next batch begins at the same position.
+            # This batch only reports lines that were left out. The next one begins at the same position, and needs
+            # another ID.
             place += ":left out"
         digest = hashlib.blake2b(place.encode(), digest_size=20)
         return "output-" + digest.hexdigest()
 
     @property
     def has_report(self) -> bool:
-        """True if the next batch says that lines are missing."""
+        """Return True if the next batch reports missing lines."""
         return self.left_out_lines > 0 or self.is_cut
 
     def finish_batch(self) -> None:
-        """Note that the batch is stored."""
+        """Record that the batch is stored."""
         assert self.end is not None
         self.position, self.end = self.end, None
         self.is_in_line = self.ends_in_line
         self.left_out_lines, self.is_estimate, self.is_cut = 0, False, False
 
     def drop_batch(self, lines: int) -> None:
-        """Leave the lines of the batch out, since the edge will never accept it. `lines`: their number, estimated."""
+        """Leave out the lines of the batch, because the edge will never accept it. `lines`: their estimated
+        number."""
         lost, is_report_only = self.left_out_lines, self.end == self.position
         self.finish_batch()
         if not is_report_only:
@@ -72,7 +76,7 @@ class Progress(msgspec.Struct):
         self.is_in_line, self.is_cut = is_in_line, self.is_cut or is_cut
 
     def leave_out(self, lines: int, *, is_estimate: bool) -> None:
-        """Count lines that are not stored."""
+        """Count lines that were left out."""
         self.left_out_lines += lines
         self.is_estimate = self.is_estimate or is_estimate
 
@@ -82,9 +86,10 @@ def new_progress(position: int = 0) -> Progress:
 
 
 def read_progress(output: Path) -> Progress:
-    """Return the progress of an output file; a new one if there is none.
+    """Return the progress of an output file, or a new progress if none is stored.
 
-    Raises `OSError` if it cannot be read now: with a new one, the whole output would be stored again.
+    Raises `OSError` if the stored progress cannot be read now: with a new progress, the whole output would be stored
+    a second time.
     """
     try:
         with _progress_path(output).open("rb") as file:
@@ -97,7 +102,7 @@ def read_progress(output: Path) -> Progress:
 
 
 def write_progress(output: Path, progress: Progress) -> None:
-    """Write the progress down; on return it is on the disk. Raises `OSError`."""
+    """Store the progress. When this function returns, the progress is on the disk. Raises `OSError`."""
     write_atomically(_progress_path(output), msgspec.json.encode(progress).decode())
 
 

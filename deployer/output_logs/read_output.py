@@ -27,7 +27,7 @@ _USUAL_LINE_BYTES = 100
 
 @dataclass(frozen=True, slots=True)
 class OutputFile:
-    """The output of one process."""
+    """The output file of one process."""
 
     environment_id: str
     deployment_id: int
@@ -37,31 +37,32 @@ class OutputFile:
 
     @property
     def name(self) -> str:
-        """Unique among the outputs of the environment, such as `7/web.1`."""
+        """Return a name that is unique among the outputs of the environment, such as `7/web.1`."""
         return f"{self.deployment_id}/{self.process}.{self.number}"
 
 
 class Cut(Exception):
-    """The file is shorter than the position: the application has truncated it, or its end was lost in a power cut."""
+    """The file is shorter than the position. The application has truncated the file, or a power cut has lost its
+    end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Bytes of an output from `start` on."""
+    """Some bytes of an output, and where they are in it."""
 
     start: int
     data: bytes
     written_ms: int
     """The time of the last write to the file, in milliseconds since 1970."""
     end: int
-    """The end of the whole output."""
+    """The end position of the whole output."""
     is_last: bool
-    """True if no more bytes follow in this file: those of a rotated one never get a line end."""
+    """True if no more bytes follow in this file, as in a rotated file. An unfinished line then never ends."""
     is_rotated: bool
 
 
 def list_changed(folder: Path, seen: dict[Path, tuple[int, int]]) -> list[OutputFile]:
-    """Return the output files below `folder` whose size or time of change is not that in `seen`, and update `seen`."""
+    """Return the output files below `folder` whose size or time of change differs from `seen`. Update `seen`."""
     changed = []
     found: set[Path] = set()
     for file in _list_files(folder):
@@ -103,13 +104,13 @@ def _list_names(folder: Path) -> list[str]:
 
 
 class End(NamedTuple):
-    """The end of an output."""
+    """The end of an output, and how it ends."""
 
     position: int
     is_empty: bool
-    """True if the present file is empty."""
+    """True if the current file is empty."""
     is_in_line: bool
-    """True if the last line has no end."""
+    """True if the last line has no line end."""
 
 
 def find_end(path: Path) -> End:
@@ -126,8 +127,8 @@ def find_end(path: Path) -> End:
 
 
 def read_piece(path: Path, start: int, most_bytes: int) -> Piece | None:
-    """Return bytes of the output from `start` on, or from the first byte after it that still exists. None if nothing
-    can be read. Raises `Cut`, and `OSError` if the output cannot be read now."""
+    """Return bytes of the output from `start` on. If those bytes are gone, begin at the first later byte that still
+    exists. Return None if nothing can be read. Raises `Cut`, and `OSError` if the output cannot be read now."""
     with rotation_lock:
         rotated = count_rotated_bytes(path)
         with _opened(path) as present:
@@ -154,7 +155,7 @@ def read_piece(path: Path, start: int, most_bytes: int) -> Piece | None:
 
 
 def _read_after_loss(path: Path, start: int, most_bytes: int, end: int) -> Piece | None:
-    """Return the beginning of the present file, whose rotated part does not exist any more."""
+    """Return the beginning of the current file. Used when the rotated file no longer exists."""
     with _opened(path) as present:
         if present is None:
             return None
@@ -164,14 +165,14 @@ def _read_after_loss(path: Path, start: int, most_bytes: int, end: int) -> Piece
 
 
 def estimate_lines(size: int, sample: bytes = b"") -> int:
-    """Return about how many lines `size` bytes have, judging by the lines of a sample."""
+    """Estimate how many lines `size` bytes have, from the average length of the lines in a sample."""
     ends = sample.count(b"\n")
     return max(1, round(size * ends / len(sample) if ends else size / _USUAL_LINE_BYTES))
 
 
 def skip_lines(path: Path, start: int, target: int) -> tuple[int, int, bool]:
-    """Return the first position of a line at or after `target`, the number of lines from `start` up to it, and whether
-    the number is an estimate: lines are lost, or too many to be counted."""
+    """Return three values: the position of the first line at or after `target`, the number of lines between `start`
+    and this position, and True if the number is an estimate because lines are lost or too many to count."""
     position, lines, uncounted = start, 0, 0
     sample = b""
     while position < target:
@@ -197,7 +198,8 @@ def skip_lines(path: Path, start: int, target: int) -> tuple[int, int, bool]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[int, os.stat_result] | None]:
-    """Open a regular file; yield None for everything else. Raises `OSError` for a fault that may pass."""
+    """Open a regular file. Yield None for any other kind of file. Raises `OSError` for a fault that may be
+    temporary."""
     try:
         file = os.open(path, _FLAGS)
     except OSError as error:

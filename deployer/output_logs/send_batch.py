@@ -18,8 +18,8 @@ Outcome = Literal["stored", "wait", "key_refused", "too_large", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of a batch: it is stored, it may be sent again after `seconds`, its key is not accepted, a smaller
-    batch may be accepted, or this one will never be accepted."""
+    """The result of sending a batch: the batch is stored, it can be sent again after `seconds`, its key is not
+    accepted, only a smaller batch may be accepted, or the batch will never be accepted."""
 
     outcome: Outcome
     reason: str = ""
@@ -29,7 +29,7 @@ class Answer:
 async def send_batch(
     session: aiohttp.ClientSession, url: str, key: str, batch_id: str, events: Sequence[Mapping[str, Any]]
 ) -> Answer:
-    """Send the events under this batch ID. `url`: of the edge, without `/api`."""
+    """Send the events under this batch ID. `url`: the URL of the edge, without `/api`."""
     body = zlib.compress(
         msgspec.json.encode({"batch_id": batch_id, "events": events}), _COMPRESSION_LEVEL, wbits=31
     )
@@ -53,7 +53,8 @@ async def send_batch(
 
 
 def read_answer(url: str, status: int, retry_after: str, *, is_problem: bool) -> Answer:
-    """Return what a response means. `is_problem`: its body is a problem document, as those of the edge are."""
+    """Return what a response means. `is_problem`: True if the body is a problem document, as in responses of the
+    edge."""
     if status == 202:
         return Answer("stored")
     reason = f"{url} returned {status}"

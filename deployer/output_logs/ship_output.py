@@ -1,7 +1,8 @@
 """Stores the output of all processes of a deployer as log records.
 
-Each line is stored once, also if the deployer is killed: see `progress`. Processes write to files and never wait for
-this. Memory is bounded: a few batches are read at a time. If the edge does not answer, lines wait in the files.
+Each line is stored once, also if the deployer is killed: see `progress`. Processes write to files, and never wait
+for this module. Memory is bounded: a few batches are read at a time. If the edge does not answer, lines wait in the
+files.
 """
 
 import asyncio
@@ -35,17 +36,17 @@ from deployer.telemetry_variables import name_service
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0
-# The disk and the edge take most of the time of a batch.
+# Most of the time of a batch is spent waiting for the disk and the edge.
 _FILES_AT_ONCE = 4
-# A control plane publishes a key within a second of its creation.
+# The edge may refuse a new key this many times: the control plane publishes a key within a second of its creation.
 _USUAL_REFUSALS = 2
-# The name under which a database error is noted: it stops all outputs.
+# A key in `stopped` for a failed database query, which stops all outputs.
 _DATABASE = "database"
 _REQUEST_SECONDS = 60.0
 
 
 class OutputShipper:
-    """Ships the output files below one folder."""
+    """Sends the output files below one folder to the edge."""
 
     def __init__(
         self,
@@ -55,13 +56,13 @@ class OutputShipper:
         budget: LineBudget,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`folder`: of outputs; `clock` returns seconds and is never set back."""
+        """`folder`: the folder of the outputs. `clock`: returns seconds and is never set back."""
         self._folder = folder
         self._telemetry = telemetry
         self._session = session
         self._seen: dict[Path, tuple[int, int]] = {}
         self._due: dict[Path, OutputFile] = {}
-        """Files that may have lines to store."""
+        """Files that may have lines to send."""
         self._limits = AccountLimits(budget, clock)
         self._batches = Batches(self._limits)
         self._masks = DeploymentMasks(telemetry.read_values)
@@ -69,7 +70,7 @@ class OutputShipper:
         self.stopped = StoppedOutputs(clock)
 
     async def run(self) -> None:
-        """Ship until cancelled."""
+        """Send output until cancelled."""
         while True:
             try:
                 is_busy = await self.ship_once()
@@ -118,7 +119,7 @@ class OutputShipper:
         try:
             return await self._ship_file(file, key)
         except FileNotFoundError:
-            # The deployment's output was removed meanwhile.
+            # The deployment's output was removed during the pass.
             self._due.pop(file.path, None)
             self.stopped.clear(str(file.path))
         except CannotOpen as error:
@@ -128,7 +129,7 @@ class OutputShipper:
         except OSError as error:
             self.stopped.note(str(file.path), f"{file.path} cannot be used: {error.strerror}")
         except Exception as error:
-            # One file must not stop the logs of all applications.
+            # A fault of one file must not stop the logs of all applications.
             if self.stopped.note(str(file.path), f"{file.path} cannot be used: {type(error).__name__}"):
                 logger.exception("%s could not be stored as logs", file.path)
         return False
@@ -173,7 +174,7 @@ class OutputShipper:
             )
             return events, time.thread_time() - begun
 
-        # In a thread: long lines take a while to search.
+        # Call this in a thread: long lines take a while to search.
         events, cpu_seconds = await asyncio.to_thread(make)
         self._limits.count_cpu_seconds(key.account_id, cpu_seconds)
         return events
@@ -181,17 +182,17 @@ class OutputShipper:
     def _take_answer(
         self, file: OutputFile, key: ApplicationKey, batch: Batch, answer: Answer, events: int
     ) -> bool:
-        """Note what became of a batch. Return True if more may be sent at once."""
+        """Record the result of sending a batch. Return True if more of the file may be sent at once."""
         account, progress = key.account_id, batch.progress
         if answer.outcome == "stored":
             self.stopped.clear(str(file.path))
             progress.finish_batch()
-            # The others come first: one output must not take the whole budget of the account.
+            # Move the file behind the others: one output must not use up the account's whole budget.
             if file.path in self._due:
                 self._due[file.path] = self._due.pop(file.path)
             return True
         if answer.outcome == "too_large" and events > 1:
-            # Nothing of it is stored: the next batch begins at the same position, with the same ID.
+            # Nothing of the batch is stored: the next batch begins at the same position and has the same ID.
             self._limits.note_too_large(account, events)
             progress.end = None
             return True
@@ -201,7 +202,7 @@ class OutputShipper:
             return False
         self.stopped.note(str(file.path), answer.reason)
         if answer.outcome in ("refused", "too_large"):
-            # A repetition would be refused as well.
+            # The edge would refuse the batch each time.
             self._limits.note_refused(account)
             assert progress.end is not None
             progress.drop_batch(estimate_lines(progress.end - progress.position))
@@ -214,10 +215,10 @@ class OutputShipper:
 async def shipping_output(
     folder: Path, telemetry: ApplicationTelemetry
 ) -> AsyncIterator[Callable[[], str | None]]:
-    """Ship the output files below `folder` within the context. Does nothing if the URL of the edge is not known.
+    """Send the output files below `folder` within the context. Does nothing if the URL of the edge is not known.
 
-    Yields a function that returns one line about outputs that have not been stored for a minute; None if there are
-    none.
+    Yields a function that returns one line about outputs that could not be stored for a minute. It returns None if
+    there are none.
     """
     if telemetry.url is None:
         yield lambda: None

@@ -1,4 +1,4 @@
-"""Records which outputs are not stored as logs at present, and why."""
+"""Records which outputs cannot be stored as logs now, and why."""
 
 import logging
 from collections.abc import Callable
@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 
 logger = logging.getLogger(__name__)
 
-# Shorter waits are usual: an account is over its rate, or the edge restarts.
+# Shorter interruptions are normal: an account is over its rate, or the edge restarts.
 _REPORTED_AFTER_SECONDS = 60.0
 
 
 @dataclass(slots=True)
 class StoppedOutputs:
-    """The reasons by output. `clock` returns seconds."""
+    """The reason for each stopped output. `clock`: returns seconds."""
 
     clock: Callable[[], float]
     _reasons: dict[str, tuple[str, float]] = field(default_factory=dict)
-    """The last reason of each output, and the time of its first failure."""
+    """The last reason of each stopped output, and the time of its first failure."""
 
     def note(self, output: str, reason: str) -> bool:
-        """Note why an output is not stored. Log a reason that no other output has, and return True for it."""
+        """Record why an output is not stored. If no other output has this reason, log it and return True."""
         known, since = self._reasons.get(output, ("", self.clock()))
         is_new = reason != known and all(reason != each for each, _ in self._reasons.values())
         if is_new:
@@ -28,7 +28,8 @@ class StoppedOutputs:
         return is_new
 
     def clear(self, output: str) -> None:
-        """Note that an output is stored again, or was removed. Log it if no other output is stopped."""
+        """Record that an output is stored again, or was removed. If no output is stopped any more, log
+        this."""
         if self._reasons.pop(output, None) is not None and not self._reasons:
             logger.info("the output of applications is stored as logs again")
 

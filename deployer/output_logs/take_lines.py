@@ -1,4 +1,4 @@
-"""Splits bytes of an output file into the lines of one batch. Pure."""
+"""Splits bytes of an output file into the lines of one batch. Does no I/O."""
 
 from typing import NamedTuple
 
@@ -8,18 +8,18 @@ class Taken(NamedTuple):
 
     lines: list[bytes]
     size: int
-    """The number of bytes that the lines take, including bytes that are left out."""
+    """Number of bytes that the lines used, including bytes that are left out."""
     is_in_line: bool
-    """True if the last line continues after these bytes: the rest of it is left out."""
+    """True if the last line continues after these bytes. The rest of that line is left out."""
 
 
 def take_lines(data: bytes, most_lines: int, *, is_in_line: bool, is_full: bool, is_ended: bool) -> Taken:
     """Return up to `most_lines` lines from the beginning of `data`.
 
-    `is_in_line`: the data begin inside a line that was stored in part, whose rest is left out. `is_full`: more data
-    follow, so a line without an end is too long. `is_ended`: the file ends here, and a line without an end continues in
-    another file. In both cases the rest of the line is left out: it could be the second half of a secret, which the
-    mask does not recognize.
+    `is_in_line`: the data begin inside a line whose beginning is stored. The rest of that line is left out. `is_full`:
+    more data follow, so a line without an end is too long. `is_ended`: the file ends here, and a line without an end
+    continues in another file. In both cases the rest of the line is left out: it could be the second half of a secret,
+    which the mask does not recognize.
     """
     begin = 0
     if is_in_line:

@@ -1,9 +1,9 @@
 """Builds the seccomp filter for commands: the kernel refuses system calls with which code could hide from Pharos.
 
-With new namespaces or mounts, code could leave the mount that carries its mark, and the PID namespace whose end kills
-it. The other refused calls reach kernel state that is not separated by namespaces (keys, BPF, traces), and no ordinary
-program needs them. `clone3` takes its flags through a pointer, which a filter cannot read: the filter reports the call
-as missing, and the C library uses `clone`.
+With new namespaces or mounts, a command could leave the mount that carries its mark, and the PID namespace whose end
+kills it. The other refused calls reach kernel state that is not separated by namespaces (keys, BPF, traces), and no
+ordinary program needs them. `clone3` takes its flags through a pointer, which a filter cannot read: the filter reports
+the call as missing, and the C library uses `clone`.
 """
 
 import errno
@@ -80,7 +80,7 @@ def _program(machine: _Machine) -> bytes:
     for number in sorted(machine.refused):
         instructions += _if(_EQUAL, number, errno.EPERM)
     for number, flags in ((machine.clone, _NEW_NAMESPACES), (machine.unshare, _NEW_NAMESPACES | _NEW_TIME)):
-        # For another call, skip the check of the flags. Loading the argument overwrites the loaded call number.
+        # For any other call, skip the check of the flags. Loading the flags overwrites the loaded call number.
         instructions += [
             _step(_EQUAL, number, 0, 4),
             _step(_LOAD, _FIRST_ARGUMENT_AT),

@@ -13,7 +13,8 @@ _abandoned: set["asyncio.Task[None]"] = set()
 
 
 def reap(kind: int, number: int) -> int | None:
-    """Return the status of an ended child, negative for a signal; None if the process is not our child."""
+    """Return the exit status of an ended child, negative for a signal. None if the process is not a child of
+    Pharos."""
     with contextlib.suppress(ChildProcessError):
         result = os.waitid(kind, number, os.WEXITED)
         if result is not None:
@@ -22,7 +23,7 @@ def reap(kind: int, number: int) -> int | None:
 
 
 def kill_children(pids: Iterable[int]) -> None:
-    """Kill children that were not reaped yet, so their pids cannot belong to other processes."""
+    """Kill children that were not reaped yet: until then, their pids cannot belong to other processes."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -31,8 +32,9 @@ def kill_children(pids: Iterable[int]) -> None:
 async def reap_children(pids: Iterable[int], group: int | None, leader: int) -> int | None:
     """Wait for these children, and for all children in the group; return the status of the leader.
 
-    Polls: a thread would be blocked while the kernel holds a process, as it does for a dead disk, and a pidfd may be
-    unavailable. Polls all in turn, since an init ends after all other processes in its PID namespace.
+    This function polls: a thread would be blocked while the kernel holds a process, as it does for a dead disk, and
+    a pidfd may be unavailable. It polls all children in turn, since an init ends only after all other processes in
+    its PID namespace.
     """
     status = None
     waiting = {(os.P_PID, pid) for pid in pids} | ({(os.P_PGID, group)} if group is not None else set())
@@ -50,7 +52,7 @@ async def reap_children(pids: Iterable[int], group: int | None, leader: int) -> 
 
 
 def _reap_ended(kind: int, number: int) -> tuple[dict[int, int], bool]:
-    """Return the statuses of ended children by pid, and True if no child is left."""
+    """Return the exit statuses of ended children by pid, and True if no child is left."""
     ended = {}
     try:
         while (result := os.waitid(kind, number, os.WEXITED | os.WNOHANG)) is not None:
@@ -61,7 +63,8 @@ def _reap_ended(kind: int, number: int) -> tuple[dict[int, int], bool]:
 
 
 def abandon_launcher(pid: int, report: int) -> None:
-    """Kill a launcher and the processes that it has started, and reap them in the background. Closes the report."""
+    """Kill a launcher and the processes that it has started, and reap them in the background. Closes the descriptor
+    `report`."""
     # The init stays in the launcher's group, and its end kills all processes in its PID namespace.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The confinement of a process: its user, the folders that it sees, its limits."""
+"""Describes how a process is confined: its user, the folders that it sees, and its limits."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ _USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The user and group of a process, which need no entry in /etc/passwd. Neither may be 0."""
+    """The user and group IDs of a process. They need no entry in /etc/passwd. Neither may be 0."""
 
     uid: int
     gid: int
@@ -37,7 +37,8 @@ class Limits:
     processes: int = 512
     open_files: int = 4096
     memory_bytes: int = 4 * 2**30
-    """Private writable memory (RLIMIT_DATA). Reserved addresses, which Java and Go have, do not count."""
+    """Limit of private writable memory in bytes (RLIMIT_DATA). Address space that is only reserved, as by Java and Go,
+    does not count."""
     file_bytes: int = 8 * 2**30
 
 
@@ -51,16 +52,16 @@ class Confinement:
     """
 
     folder: Path
-    """The work tree, and the working directory."""
+    """The work tree. It is also the working directory."""
     home: Path
-    """Writable, and HOME."""
+    """A writable folder, which is HOME."""
     owner: Owner | None
-    """None if Pharos does not run as root: the process then has Pharos' user."""
+    """The user of the process. None if Pharos does not run as root: the process then runs as Pharos' user."""
     limits: Limits = field(default_factory=Limits)
     is_writable: bool = False
-    """Whether the process may write to `folder`: True for a build, False for a running release."""
+    """True if the process may write to `folder`, as a build does. False for a running release."""
     hidden: tuple[Path, ...] = ()
-    """Folders and files of Pharos that appear empty. Missing ones are skipped."""
+    """Folders and files that the process sees as empty. Missing ones are skipped."""
 
 
 def build_search_path() -> str:

@@ -23,8 +23,8 @@ def describe_exit(status: int | None) -> str:
 
 
 def describe_unexpected_exit(status: int | None, oom_kills: int) -> str:
-    """Describe the end of a process that Pharos did not end. `oom_kills`: the number of processes on the machine that
-    the kernel killed for lack of memory at about the same time."""
+    """Describe the end of a process that Pharos did not end. `oom_kills`: how many processes on the machine the
+    kernel has killed at about the same time because memory ran out."""
     if status not in (-signal.SIGKILL, _KILLED):
         return describe_exit(status)
     cause = "out of memory" if oom_kills > 0 else "SIGKILL, perhaps out of memory"
@@ -32,8 +32,8 @@ def describe_unexpected_exit(status: int | None, oom_kills: int) -> str:
 
 
 def count_oom_kills() -> int:
-    """Return the number of processes, in any cgroup, that the kernel has killed for lack of memory since the machine
-    started; 0 for kernels that do not count them (before 4.13)."""
+    """Return how many processes the kernel has killed for lack of memory since the machine started, in any cgroup. 0
+    if the kernel does not count them (before 4.13)."""
     try:
         with open(_COUNTERS, "rb") as file:
             for line in file:

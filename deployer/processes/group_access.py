@@ -72,7 +72,7 @@ def _find_resolver_paths(folder: str) -> list[str]:
             found.add(os.path.realpath(path))
         elif parent.startswith(f"{folder}/"):
             found.add(parent)
-    # Sorted, so that parents come before their contents.
+    # Sort the paths, so that parents come before their contents.
     return sorted(each for each in found if each.startswith(f"{folder}/"))
 
 

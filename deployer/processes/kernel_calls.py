@@ -26,7 +26,7 @@ _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_SPEC_ALLOW = 1, 4
 
 
 class _Attributes(ctypes.Structure):
-    """`struct mount_attr`."""
+    """The kernel's `struct mount_attr`."""
 
     _fields_ = (
         ("set", ctypes.c_uint64),
@@ -37,7 +37,7 @@ class _Attributes(ctypes.Structure):
 
 
 class _Program(ctypes.Structure):
-    """`struct sock_fprog`."""
+    """The kernel's `struct sock_fprog`."""
 
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
@@ -58,7 +58,7 @@ def can_clone() -> bool:
 
 
 def clone_sibling() -> int:
-    """Fork, with this process's parent (Pharos) as the child's parent."""
+    """Fork this process. The child gets the same parent as this process, which is Pharos."""
     flags = ctypes.c_ulong(_CLONE_PARENT | signal.SIGCHLD)
     child: int = _libc_with_lock.syscall(ctypes.c_long(_CLONE_CALLS[os.uname().machine]), flags, 0, 0, 0, 0)
     _check("clone", child)
@@ -66,7 +66,7 @@ def clone_sibling() -> int:
 
 
 def set_parent_death_signal(number: int) -> None:
-    """Make the kernel send the signal to this process when its parent ends; 0: none."""
+    """Make the kernel send this signal to this process when its parent ends. 0: send no signal."""
     _check("pdeathsig", _libc.prctl(_SET_PDEATHSIG, number, 0, 0, 0))
 
 
@@ -92,12 +92,13 @@ def drop_privileges(owner: list[int] | None) -> None:
 
 
 def install_call_filter(specification: dict[str, Any] | None) -> bool:
-    """Make the kernel refuse system calls for good (see call_filter.py). Return False if it has no seccomp filters."""
+    """Make the kernel refuse system calls for good (see call_filter.py). Return False if the kernel has no seccomp
+    filters."""
     if specification is None:
         return False
     program = bytes.fromhex(specification["program"])
     structure = _Program(len(program) // 8, program)
-    # Without the flag, kernels before 5.16 slow down the process. Kernels before 4.17 do not support the flag.
+    # Without this flag, kernels before 5.16 slow down the process. Kernels before 4.17 do not know the flag.
     for flags in (_SECCOMP_FILTER_FLAG_SPEC_ALLOW, 0):
         result = _libc.syscall(
             ctypes.c_long(specification["call"]),

@@ -1,10 +1,11 @@
 """Starts a command, confined. `main` runs in an interpreter of its own, which start_process.py starts.
 
-In a process with threads, Python cannot do this safely between fork and exec. The interpreter imports this module
+Python cannot do this safely between fork and exec in a process with threads. The interpreter imports this module
 instead of running it as a script, since Python caches the compiled form only of imported modules. The argument is a
 JSON object that start_process.py builds. It contains no secrets, since all users can read arguments. The command's
 variables come in the environment under a prefix: with a plain LD_PRELOAD, the loader would load that library into the
-launcher, as root. A failure prints one line to standard error and exits with status 125. Standard library only.
+launcher, as root. On failure, the launcher prints one line to standard error and exits with status 125. Standard
+library only.
 
 If the kernel grants namespaces, the launcher starts two processes in a new PID namespace, an init that only waits and
 the command, both as children of Pharos (CLONE_PARENT), reports their pids and ends. When the init is killed, the kernel
@@ -43,7 +44,7 @@ _OUT_OF_MEMORY_SCORE = "500"
 
 
 def main() -> None:
-    """Run the instruction in `sys.argv[1]`. Never returns."""
+    """Run the instruction in `sys.argv[1]`, a JSON object. Never returns."""
     try:
         instruction = json.loads(sys.argv[1])
         if "probe" in instruction:
@@ -63,7 +64,7 @@ def _run(instruction: dict[str, Any]) -> None:
         score.write(_OUT_OF_MEMORY_SCORE)
     folder, home = folders = instruction["folder"], instruction["home"]
     for path in folders:
-        # Report a missing folder here: below, the error would look like a kernel that grants no namespaces.
+        # Report a missing folder here: further below, the error would look like a kernel that grants no namespaces.
         os.close(os.open(path, os.O_PATH | os.O_DIRECTORY))
     limits = choose_limits(instruction)
     # If Pharos had namespaces before, a refusal is an error: a full table must not weaken the confinement.
@@ -97,13 +98,14 @@ def _become_owner(instruction: dict[str, Any]) -> None:
 
 
 def _start_init_and_command(instruction: dict[str, Any]) -> None:
-    """Return only in the command's process, as the leader of a new session. Launcher and init do not return."""
+    """Start the init and the command. Return only in the process of the command, which leads a new session. The
+    launcher and the init never return."""
     init = _start_init(instruction, clone_sibling)
     reader, writer = os.pipe()
     command = clone_sibling()
     if command == 0:
         os.close(writer)
-        # If the launcher is killed before the report, Pharos finds this process in the launcher's group.
+        # If the launcher is killed before it has reported, Pharos finds this process in the launcher's process group.
         if os.read(reader, 1) != b"g":
             os._exit(STATUS_NOT_STARTED)
         os.close(reader)
@@ -144,7 +146,7 @@ def _become_init(instruction: dict[str, Any], report: int) -> None:
     os.closerange(report + 1, os.sysconf("SC_OPEN_MAX"))
     _reset_signals()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    # Python would raise KeyboardInterrupt.
+    # By default, Python would raise KeyboardInterrupt for this signal.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.chdir("/")
     reasons = []
@@ -157,7 +159,8 @@ def _become_init(instruction: dict[str, Any], report: int) -> None:
 
 
 def _probe(instruction: dict[str, Any]) -> None:
-    """Print as JSON why this machine has no namespaces and no call filter; null if it has."""
+    """Print as JSON why this machine offers no namespaces and why it offers no call filter. Each is null if it is
+    available."""
     found = {
         "namespaces": _find_namespace_obstacle(instruction, []),
         "filter": _try_in_child(lambda: _try_filter(instruction)),
@@ -166,7 +169,7 @@ def _probe(instruction: dict[str, Any]) -> None:
 
 
 def _find_namespace_obstacle(instruction: dict[str, Any], folders: Sequence[str]) -> str | None:
-    """Return the reason why no command can be started in namespaces; None if one can."""
+    """Return why no command can be started in namespaces. None if one can."""
     if not can_clone():
         return f"the number of clone on {os.uname().machine} is unknown"
     return _try_in_child(lambda: _try_namespaces(instruction, folders))
@@ -202,15 +205,17 @@ def _try_in_child(attempt: Callable[[], None]) -> str | None:
 
 
 def _die_with_deployer(report: int | None) -> None:
-    """Make the kernel kill this process when Pharos ends; not if `report` is None. A change of user resets this."""
+    """Make the kernel kill this process when Pharos ends. Does nothing if `report` is None. A change of user ID resets
+    this."""
     set_parent_death_signal(0 if report is None else signal.SIGKILL)
     if report is not None:
-        # Fails if Pharos has ended already, since the report then has no reader.
+        # This write fails if Pharos has ended already, since then nobody reads the report.
         os.write(report, b".")
 
 
 def _reset_signals() -> None:
-    """Restore the defaults: signals that Pharos or Python ignores or blocks would stay so after exec."""
+    """Restore the default handling of signals: signals that Pharos or Python ignores or blocks would stay so after
+    exec."""
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

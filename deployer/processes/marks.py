@@ -30,22 +30,23 @@ _MAX_ROUNDS = 20
 
 
 class StillRunning(Exception):
-    """Processes with a mark still run a minute after they were killed: the kernel waits for a dead disk, or a program
-    keeps starting new processes with the mark."""
+    """Processes with a mark still run a minute after they were killed. The kernel holds them because of a dead disk,
+    or a program keeps starting new processes with the mark."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkedProcess:
-    """A process with a mark. Unless `is_sealed`, a program may have forged the mark: compare the uid."""
+    """A process with a mark. If `is_sealed` is False, a program may have forged the mark: compare the uid."""
 
     pid: int
     is_leader: bool
-    """True for the command of `start_process`; without a PID namespace, also for daemons of the command."""
+    """True for the process that `start_process` has started. Without a PID namespace, also True for daemons that the
+    command has started."""
     started_ticks: int
     """Clock ticks between the start of the machine and of the process; unique together with the pid."""
     uid: int
     is_sealed: bool = True
-    """True if the mark comes from the mount namespace, False if it comes from the environment."""
+    """True if the mark was read from the mount namespace. False if it was read from the environment variables."""
 
 
 def find_marked(prefix: str) -> dict[str, list[MarkedProcess]]:
@@ -67,7 +68,8 @@ def find_marked(prefix: str) -> dict[str, list[MarkedProcess]]:
 
 
 def _is_command(process: Process) -> bool:
-    """Return True for the second process of a PID namespace, or without one, for a session leader."""
+    """Return True for the second process of a PID namespace. Without a PID namespace, return True for a session
+    leader."""
     if process.session != process.pid:
         return False
     inside = read_namespace_pids(process.pid)[1:]
@@ -104,10 +106,10 @@ async def end_exact_marks(exact_marks: Collection[str], timeout_seconds: float) 
 async def end_instance(
     mark: str, session: int | None, owner: Owner | None, claimant_uid: int | None = None
 ) -> int:
-    """Kill all processes with exactly this mark, of the session, and of the owner. `claimant_uid`: the user whose
-    processes may claim the mark in their environments; None: all users. Raises StillRunning.
+    """Kill all processes that have exactly this mark, or belong to the session or to the owner. `claimant_uid`: the
+    user whose processes may claim the mark in their environments. None: all users. Raises StillRunning.
 
-    Cancellation waits until no process is left.
+    On cancellation, wait until no process is left.
     """
     return await _end_selected(
         _Selection(lambda marks: mark in marks, session, owner, claimant_uid), _TIMEOUT_SECONDS
@@ -116,7 +118,7 @@ async def end_instance(
 
 @dataclass(frozen=True, slots=True)
 class _Selection:
-    """The processes to end."""
+    """Selects the processes to end."""
 
     has_mark: Callable[[frozenset[str]], bool]
     session: int | None = None

@@ -1,4 +1,5 @@
-"""Builds what a command sees: its namespaces, folders, user name, terminals and /proc. Standard library only."""
+"""Builds the view of the system that a command gets: its namespaces, folders, user name, terminals and /proc. Standard
+library only."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def enter_namespaces(mark: str, folders: Sequence[str], owner: list[int] | None)
             with open(f"/proc/self/{name}", "w") as mapping:
                 mapping.write(content)
     mount("none", "/", None, REC | PRIVATE)
-    # Not earlier: bind mounts need descriptors from the new namespace.
+    # Do not open these earlier: bind mounts need descriptors from the new namespace.
     sources = [os.open(path, os.O_PATH | os.O_DIRECTORY) for path in folders]
     mount(MOUNT_PREFIX + mark, "/srv", "tmpfs", NOSUID | NODEV, "size=1m,mode=755")
     _name_user(owner)
@@ -94,7 +95,7 @@ def _is_named(look_up: Callable[[int], object], number: int) -> bool:
 
 
 def _add_line(path: str, number: int, line: str) -> None:
-    """Mount a copy of the file in which this line replaces all lines of the number."""
+    """Mount a copy of the file in which `line` replaces all lines for this user or group ID."""
     if not os.path.isfile(path):
         return
     with open(path, "rb") as file:
@@ -152,9 +153,10 @@ def _mount_proc() -> None:
 
 
 def _mount_terminals() -> None:
-    """Mount new pseudo-terminals on /dev/pts, at most 256; if the kernel refuses, the machine's stay.
+    """Mount new pseudo-terminals on /dev/pts, at most 256; if the kernel refuses, the command keeps the terminals of
+    the machine.
 
-    The machine has 4,096, and two processes that may open 4,096 files each could take all of them.
+    The machine has 4,096, and two processes that may open 4,096 files each could use up all of them.
     """
     if not os.path.isdir(_TERMINAL_FOLDER):
         return

@@ -1,4 +1,4 @@
-"""The file that a long-running process writes its output to. Blocking."""
+"""Manages the file that a long-running process writes its output to. Blocking."""
 
 import contextlib
 import os
@@ -11,14 +11,14 @@ from deployer.write_atomically import write_atomically
 _LINE_BYTES = 65536
 _COUNT_DIGITS = 20
 rotation_lock = threading.RLock()
-"""Held while a file is truncated, and by readers that follow a file across its truncations."""
+"""This lock is held while a file is truncated, and by readers that read a file and its rotated part."""
 
 
 def open_output(path: Path, owner: Owner | None) -> int:
     """Open the file to append, and return a descriptor for the process; the caller closes it. Raises OSError.
 
-    Pharos owns the file. The owner's group may open it for writing, so that programs can log to /dev/stderr. As the
-    file's owner, a program could block others from opening it, with a lease.
+    Pharos owns the file. The owner's group may open it for writing, so that programs can log to /dev/stderr. The
+    program must not own the file: an owner could block others from opening it with a file lease.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)
@@ -33,7 +33,7 @@ def open_output(path: Path, owner: Owner | None) -> int:
 
 
 def end_line(path: Path) -> None:
-    """Append a line end where the last line has none. Raises OSError."""
+    """If the last line of the file has no line end, append one. Raises OSError."""
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         size = os.fstat(descriptor).st_size
@@ -51,15 +51,15 @@ def truncate_output(path: Path, most_bytes: int) -> None:
     On a full disk all lines are lost, since truncation frees space. `<path>-rotated.count` has the number of bytes
     before the first one of the file.
     """
-    # Most calls find a short file: they do not wait for readers.
+    # Most calls find a short file. They need not wait for readers.
     if path.lstat().st_size > most_bytes:
         with rotation_lock:
             _rotate(path, most_bytes)
 
 
 def count_rotated_bytes(path: Path) -> int:
-    """Return how many bytes of the output were in the file before its last truncation. Raises `OSError`: taken for 0,
-    a count that cannot be read now would change the meaning of all positions."""
+    """Return how many bytes of the output came before the first byte of the current file. Raises `OSError` if the
+    count cannot be read now: with 0 instead, all positions would change their meaning."""
     try:
         descriptor = os.open(_count_path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -82,7 +82,8 @@ def _rotate(path: Path, most_bytes: int) -> None:
         size = os.fstat(descriptor).st_size
         if size <= most_bytes:
             return
-        # Before the truncation: a truncation that is not counted would change the meaning of all positions.
+        # Read the count before the truncation, and do not truncate if this fails: a truncation that is not counted
+        # would change the meaning of all positions.
         before = count_rotated_bytes(path)
         rotated = path.with_name(path.name + ".1")
         try:
@@ -91,8 +92,8 @@ def _rotate(path: Path, most_bytes: int) -> None:
             with contextlib.suppress(FileNotFoundError):
                 rotated.unlink()
         os.ftruncate(descriptor, 0)
-        # After the truncation: if the deployer is killed in between, readers see a file that was cut. The other order
-        # would show them the same lines twice.
+        # Write this after the truncation: if the deployer is killed in between, readers see a file that was cut. The
+        # other order would show them the same lines twice.
         with contextlib.suppress(OSError):
             write_atomically(_count_path(path), str(before + size))
     finally:
@@ -100,16 +101,16 @@ def _rotate(path: Path, most_bytes: int) -> None:
 
 
 def _line_after(descriptor: int, position: int) -> int:
-    """Return the start of the next line; `position` if the line end is far away."""
+    """Return the start of the next line. Return `position` if the line end is far away."""
     return position + os.pread(descriptor, _LINE_BYTES, position).find(b"\n") + 1
 
 
 def _copy(descriptor: int, rotated: Path, begin: int, end: int, most_bytes: int) -> int:
-    """Copy a part of the file to `rotated`, and return where the part ended."""
+    """Copy the part of the file from `begin` to `end` into `rotated`. Return where the copied part ended."""
     target = os.open(rotated, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         _send(target, descriptor, begin, end)
-        # Lines written during the copy.
+        # Also copy lines that were written during the copy.
         later = min(os.fstat(descriptor).st_size, end + most_bytes)
         _send(target, descriptor, end, later)
         return later

@@ -1,4 +1,4 @@
-"""The reading end of a process's output."""
+"""Reads the output of a process from a pipe."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ class OutputPipe:
         self._waiter: asyncio.Future[None] | None = None
         os.set_blocking(self._reader, False)
         if owner is not None:
-            # Otherwise a script cannot open /dev/stderr, which leads to the pipe.
+            # Without this, a script could not open /dev/stderr, which leads to the pipe.
             os.fchown(self.writer, owner.uid, owner.gid)
 
     def __enter__(self) -> "OutputPipe":
@@ -32,19 +32,21 @@ class OutputPipe:
         os.close(self._reader)
 
     def close_writer(self) -> None:
-        """Close our own copy after the start of the process: the output ends when the last copy is closed."""
+        """Close Pharos' copy of the writing end after the process has started: the output ends when the last
+        copy is closed."""
         if self._is_writer_open:
             os.close(self.writer)
             self._is_writer_open = False
 
     def stop_after_buffered(self) -> None:
-        """End the output after the data that is in the pipe now, even if a process holds the other end."""
+        """End the output after the data that is in the pipe now, even if a process still has the other end
+        open."""
         self._is_stopping = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     async def read(self) -> bytes:
-        """Return up to 64 KiB; b"" at the end."""
+        """Return up to 64 KiB of output. Return b"" at the end."""
         while True:
             try:
                 return os.read(self._reader, _CHUNK_BYTES)

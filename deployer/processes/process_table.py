@@ -1,4 +1,4 @@
-"""Reads the machine's processes from /proc, with the marks that Pharos sets on its own. Blocking."""
+"""Reads the processes of the machine from /proc, with the marks that Pharos has set on its own processes. Blocking."""
 
 import contextlib
 import os
@@ -12,14 +12,14 @@ from deployer.processes.mounts import MOUNT_PREFIX
 
 _MARK = MARK_VARIABLE.encode() + b"="
 _ENDED = frozenset("ZX")
-# Half a second in total, for a busy machine that is slow to execute a program.
+# Number of reads: half a second in total, for a busy machine that is slow to execute a program.
 _MAX_READS = 250
 _RETRY_SECONDS = 0.002
 # Index among the fields after the name in /proc/*/stat: the end of the environment in memory.
 _ENVIRONMENT_END_FIELD = 48
 
 INIT_PID, COMMAND_PID = 1, 2
-"""In the PID namespace of the launcher, which starts only these two processes."""
+"""The process IDs in a PID namespace of the launcher, which starts only these two processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ class Marks:
         return frozenset() if mark is None else frozenset({mark})
 
     def read_sealed(self, pid: int) -> frozenset[str]:
-        """Return the marks of the process's mount namespace, unless that is our own. There are several if one Pharos
-        runs inside another."""
+        """Return the marks of the process's mount namespace, unless that is the namespace of Pharos itself. There are
+        several marks if one Pharos runs inside another."""
         namespace = _read_mount_namespace(str(pid))
         known = self._by_namespace.get(namespace)
         if known is None:

@@ -25,7 +25,7 @@ def choose_limits(instruction: dict[str, Any]) -> dict[str, int]:
     if instruction["owner"] is None:
         return limits
     own = limits["processes"]
-    # Called before the mount of the new PID namespace's /proc, and before the init counts.
+    # This runs before /proc of the new PID namespace is mounted, and before the init counts as a process.
     wanted = compute_process_limit(instruction["owner"][0], own)
     hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
     # A root without CAP_SYS_RESOURCE cannot raise the hard limit.
@@ -33,7 +33,7 @@ def choose_limits(instruction: dict[str, Any]) -> dict[str, int]:
 
 
 def apply_limits(limits: dict[str, int]) -> None:
-    """Apply the limits to this process, lowered to its own hard limits."""
+    """Apply the limits to this process. A limit above the process's own hard limit is lowered to that."""
     values = {
         resource.RLIMIT_NPROC: limits["processes"],
         resource.RLIMIT_NOFILE: limits["open_files"],
@@ -49,15 +49,16 @@ def apply_limits(limits: dict[str, int]) -> None:
 
 
 def compute_process_limit(uid: int, limit: int) -> int:
-    """Return the process limit for a command of the user: `limit` on top of what runs, at most eight times `limit`."""
+    """Return the process limit for a command of the user: the number of processes that the user runs now, plus
+    `limit`, at most eight times `limit`."""
     maximum = _MAX_FACTOR * limit
     running = _count_threads(uid, maximum - limit)
-    # A program whose processes come and go may fill its limit after the count.
+    # A program whose number of processes varies may use up its limit after this count.
     return min(max(running, limit) + limit, maximum) if running else limit
 
 
 def _count_threads(uid: int, enough: int) -> int:
-    """Count the user's threads, which the kernel counts as processes. Stop at `enough`."""
+    """Count the user's threads: the kernel counts each thread as a process. Stop counting at `enough`."""
     count = 0
     with os.scandir("/proc") as found:
         for each in found:

@@ -1,4 +1,4 @@
-"""Runs a command of a build or a release to its end."""
+"""Runs one command of a build or of a release, until it ends."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -42,9 +42,9 @@ async def run_step(
 
     The next chunk is read after `on_output` has returned: a slow receiver slows down the command, and no output piles
     up. The step ends with its shell. Processes that still run a second later are killed, by the mark and, with
-    `is_owner_alone`, by the owner of the confinement, who then must have no other processes. No process is left either
-    when this raises StepFailed, an error of `on_output`, or a cancellation. Raises ValueError as `start_process` does,
-    and StillRunning.
+    `is_owner_alone`, by the owner of the confinement. In this case, the owner must have no other processes. No process
+    is left if this function raises StepFailed or an error of `on_output`, or is cancelled. Raises ValueError as
+    `start_process` does, and StillRunning.
     """
     oom_kills = count_oom_kills()
     with ExitStack() as pipes:
@@ -99,7 +99,7 @@ class _Step:
         self._is_ended = False
 
     async def wait_for_end(self) -> int | None:
-        """Return the exit status after all output is forwarded and no process is left. Raises errors of `on_output`."""
+        """Return the exit status, once all output is passed on and no process is left. Raises errors of `on_output`."""
         awaited = {self._exit, *self._readers}
         while not self._exit.done():
             done, awaited = await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""A running process that this deployer or an earlier one has started."""
+"""Watches and ends a running process that this deployer or an earlier one has started."""
 
 import asyncio
 import contextlib
@@ -45,9 +45,9 @@ class RunningProcess:
         self._reported = b""
         self._is_launched = report is None
         self.fault: str | None = None
-        """Why the process was killed at its start: it could not be watched. A predicate."""
+        """Why the process was killed at its start, because it could not be watched. The text is a predicate."""
         self._init: int | None = None
-        # Pidfds of the launcher and the init, children of ours as well.
+        # Pidfds of the launcher and the init, which are children of Pharos too.
         self._helpers: set[int] = set()
         self._helpers_ended = asyncio.Event()
         self._helpers_ended.set()
@@ -64,12 +64,12 @@ class RunningProcess:
 
     @property
     def is_running(self) -> bool:
-        """False once the loop has noticed the end of the process."""
+        """Return False once the loop has noticed that the process has ended."""
         return not self._ended.done()
 
     @property
     def started_at(self) -> datetime:
-        """The start time in UTC, accurate to a clock tick (10 ms)."""
+        """Return the start time in UTC, accurate to a clock tick (10 ms)."""
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - self.started_ticks / os.sysconf("SC_CLK_TCK")
         return datetime.fromtimestamp(time.time() - age, UTC)
 
@@ -78,7 +78,8 @@ class RunningProcess:
         await asyncio.shield(self._started)
 
     async def wait(self) -> int | None:
-        """Return the exit status, negative for a signal; None if unknown, for a process that is not our child."""
+        """Return the exit status, negative for a signal. None if the status is unknown, because the process is not a
+        child of Pharos."""
         return await asyncio.shield(self._ended)
 
     async def end(self, grace_seconds: float) -> None:
@@ -114,7 +115,7 @@ class RunningProcess:
         found = await run_in_thread(self._find_processes)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGTERM)
-        # Once each: many programs take a second SIGTERM as "end at once".
+        # Send one SIGTERM to each process: many programs read a second SIGTERM as "end at once".
         send_signal([each for each in found if each.group != self.pid], signal.SIGTERM)
         while (remaining := deadline - self._loop.time()) > 0:
             # A shell may end long before the programs that it started.
@@ -140,7 +141,7 @@ class RunningProcess:
                 self._is_launched = True
                 self._watch_command(read_started(self._reported))
             if not data:
-                # All writers have closed the report: the command has been executed.
+                # All processes have closed the report, so the command has been executed.
                 self._close_report()
 
     def _watch_command(self, started: Sequence[int]) -> None:
@@ -170,7 +171,7 @@ class RunningProcess:
         self._loop.add_reader(self._descriptor, self._on_end)
 
     def _kill_unwatched(self, fault: OSError, pids: set[int], command: int) -> None:
-        """Kill processes that cannot be watched, as when there are no descriptors left for their pidfds."""
+        """Kill processes that cannot be watched, for example because no descriptor is left for their pidfds."""
         assert self._descriptor is not None
         self.fault = f"could not be watched: {fault.strerror}"
         self._loop.remove_reader(self._descriptor)
@@ -197,7 +198,7 @@ class RunningProcess:
         if self._is_launched:
             self._finish(reap(os.P_PIDFD, descriptor))
             return
-        # The launcher failed, or was killed. Its children are in its group, and are children of ours.
+        # The launcher failed, or was killed. Its children are in its process group, and are children of Pharos.
         self._is_launched = True
         self._loop.remove_reader(descriptor)
         with contextlib.suppress(ProcessLookupError):
@@ -210,7 +211,7 @@ class RunningProcess:
             # Only the end of the report is left to read.
             self._close_report()
         elif not self._started.done():
-            # The init may start later than a short command ends, and its report must still have a reader.
+            # The init may start after a short command has ended. Its report must still have a reader then.
             self._started.set_result(None)
         if not self._ended.done():
             self._ended.set_result(status)
@@ -246,7 +247,8 @@ class RunningProcess:
 
 
 def adopt_process(pid: int, mark: str) -> RunningProcess:
-    """Adopt a process that an earlier deployer started. Raises ProcessLookupError if none with the mark runs."""
+    """Take over a process that an earlier deployer started. Raises ProcessLookupError if no process with this pid and
+    mark runs."""
     descriptor = os.pidfd_open(pid)
     try:
         process, uid = read_process(pid), read_uid(pid)

@@ -74,7 +74,7 @@ def start_process(
         raise
     finally:
         os.close(report_writer)
-    # The pidfd reports the end of the process. Without a return code, Popen would warn when it is collected.
+    # The pidfd reports the end of the process. `Popen` would warn when it is garbage-collected without a return code.
     process.returncode = 0
     uid = os.geteuid() if confinement.owner is None else confinement.owner.uid
     return _watch_launcher(process.pid, mark, uid, report)
@@ -114,14 +114,15 @@ def check_start(command: str, *, variables: Mapping[str, str], confinement: Conf
 
 @dataclass(frozen=True, slots=True)
 class MissingConfinement:
-    """Why this machine has no namespaces and no call filter for commands. None: it has."""
+    """Why this machine has no namespaces, and why it has no call filter for commands. None for each that is
+    available."""
 
     namespaces: str | None
     filter: str | None
 
 
 async def probe_confinement() -> MissingConfinement:
-    """Try namespaces and the call filter. If namespaces are granted, later starts skip the trial."""
+    """Find out whether namespaces and the call filter work here. If namespaces work, later starts skip this test."""
     global _namespaces_granted
     instruction = {
         "probe": True,

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1.0
 _STEADY_SECONDS = 60.0
-"""A run of this length resets the restart delay."""
+"""A process that ran for this many seconds resets the restart delay."""
 
 _FIRST_DELAY_SECONDS = 0.1
 _SECOND_DELAY_SECONDS = 1.0
@@ -33,8 +33,8 @@ State = Literal["starting", "running", "waiting", "stopped"]
 
 
 class SupervisedProcess:
-    """Supervises one instance. The output goes to a file, so the process can outlive the deployer; its mark identifies
-    it for the next one.
+    """Supervises one instance. The output goes to a file, so the process can outlive the deployer. The next deployer
+    process finds the process by its mark.
 
     `state`: "starting" until the process runs, "running", "waiting" between its end and its next start, "stopped"
     before `start` and after `stop`. `last_exit` is a predicate ("was ended by signal 15 (SIGTERM)").
@@ -74,7 +74,7 @@ class SupervisedProcess:
         self._process: RunningProcess | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._oom_kills: deque[int] = deque([count_oom_kills()], maxlen=2)
-        """The machine's counter, as of up to two seconds ago."""
+        """The machine's count of processes killed for lack of memory, up to two seconds old."""
         self.mark = mark
         self.state: State = "stopped"
         self.restarts = 0
@@ -86,7 +86,7 @@ class SupervisedProcess:
 
     @property
     def started_at(self) -> datetime | None:
-        """The start time of the running process, in UTC."""
+        """Return the start time of the running process, in UTC. None if it does not run."""
         return None if self._process is None else self._process.started_at
 
     def start(self) -> None:
@@ -168,7 +168,7 @@ class SupervisedProcess:
             end_line(self._output)
 
     async def _end_rest(self) -> None:
-        """Try to end the remaining processes; the next start tries again."""
+        """Try to end the remaining processes. If this fails, the next start tries again."""
         if self._process is None:
             return
         try:
@@ -208,7 +208,8 @@ class SupervisedProcess:
                 # Without the file, or on a failing disk, there is nothing to truncate.
                 continue
             except Exception:
-                # Such as no free thread. Log once, as the next attempts may fail the same way.
+                # For example, no thread may be free. Log this only once, because the next attempts may fail in the same
+                # way.
                 if not is_logged:
                     logger.exception("the output of %s could not be truncated: trying again", self.mark)
                 is_logged = True

@@ -24,7 +24,7 @@ async def run_in_thread(run: Callable[[], T]) -> T:
 
 
 async def run_in_pool(threads: ThreadPoolExecutor, run: Callable[[], T]) -> T:
-    """As `run_in_thread`, in the pool that the caller passes."""
+    """Do the same as `run_in_thread`, in the pool that the caller passes."""
     result: Future[T] = Future()
 
     def call() -> None:

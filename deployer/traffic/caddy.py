@@ -1,7 +1,7 @@
 """Routes traffic through a Caddy next to Pharos: maintains one server in Caddy's configuration.
 
-The server lists the hosts, for which Caddy gets certificates, and sends all requests to the embedded proxy, which knows
-the routes. So a switch of releases does not change the server.
+Caddy's server lists the hosts, so that Caddy gets their certificates, and sends all requests to the embedded proxy,
+which knows the routes. So a new release does not change Caddy's configuration.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ STREAM_CLOSE_DELAY = "stream_close_delay"
 
 _SECOND = 1_000_000_000
 _HTTPS_PORT = 443
-# Not -1, which flushes immediately: up to 2.7, Caddy then also cuts off each request when the configuration changes.
-# Caddy always flushes events and bodies of unknown length immediately.
+# Not -1, which flushes immediately: up to 2.7, Caddy with that value also cuts off each request when the configuration
+# changes. Caddy always flushes events and bodies of unknown length immediately.
 _FLUSH_NANOSECONDS = 10_000_000
 # Shorter than the proxy's idle timeout, so that the proxy does not close a connection that Caddy is about to reuse.
 _IDLE_SECONDS = 30
-# How long WebSockets outlive a change of the configuration, as for a new environment.
+# How long WebSockets stay open after a change of the configuration, for example for a new environment.
 _STREAM_CLOSE_SECONDS = 24 * 3600
 # Like the embedded proxy, Caddy drops callers' claims about themselves before it sets X-Forwarded-*. The proxy drops
 # spellings with underscores.
@@ -44,7 +44,7 @@ class CaddyTraffic:
         self._proxy = proxy
         self._hosts: dict[int, tuple[str, ...]] = {}
         self._configured_hosts: frozenset[str] | None = None
-        """The hosts in Caddy's configuration; None: not written yet."""
+        """The hosts in Caddy's configuration. None if they were not written yet."""
         self._keeps_streams = True
         self._write_lock = asyncio.Lock()
 
@@ -78,8 +78,8 @@ class CaddyTraffic:
         await self._proxy.end_streams(environment_id, target)
 
     async def ensure(self) -> bool:
-        """Write the server again if Caddy has lost it, by a restart or another configuration. Return True if
-        written."""
+        """Write the server again if Caddy has lost it, by a restart or because its configuration was replaced. Return
+        True if the server was written."""
         async with self._write_lock:
             hosts = self._desired_hosts()
             if await self._admin.read_server(SERVER) == self._server(hosts):
@@ -93,7 +93,8 @@ class CaddyTraffic:
         await self._admin.close()
 
     async def _name_hosts(self) -> None:
-        """Write the hosts if they have changed. Concurrent changes during a write share the next write."""
+        """Write the hosts if they have changed. Changes that are made during a write are written together
+        afterwards."""
         async with self._write_lock:
             hosts = self._desired_hosts()
             if hosts != self._configured_hosts:

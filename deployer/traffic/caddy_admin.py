@@ -8,7 +8,8 @@ import orjson
 from deployer.traffic.interface import TrafficUnavailable
 
 _SERVERS = "/config/apps/http/servers"
-# Created if missing; Caddy refuses to create existing ones.
+# The parts of the configuration that contain the server. They are created if they are missing; Caddy refuses to
+# create existing ones.
 _PARENTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("/config/apps", {}),
     ("/config/apps/http", {"servers": {}}),
@@ -22,7 +23,8 @@ class ConfigurationRefused(Exception):
 
 
 class CaddyAdmin:
-    """`url`: `http://127.0.0.1:2019` or `unix:///run/caddy/admin.sock`. All calls raise `TrafficUnavailable`."""
+    """A client of the admin API at `url`: `http://127.0.0.1:2019` or `unix:///run/caddy/admin.sock`. All calls raise
+    `TrafficUnavailable`."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -35,7 +37,7 @@ class CaddyAdmin:
             server: dict[str, Any] | None = orjson.loads(body)
             return server
         if b"traversal" in body:
-            # A parent is missing.
+            # A part of the configuration that contains the server is missing.
             return None
         raise TrafficUnavailable(f"Caddy's admin endpoint {self._url} answered {status}: {_read_error(body)}")
 
@@ -67,7 +69,7 @@ class CaddyAdmin:
         headers = {"Content-Type": "application/json"}
         base = self._url.rstrip("/")
         if self._url.startswith("unix://"):
-            # On a Unix socket Caddy allows an empty Host only.
+            # On a Unix socket, Caddy accepts only an empty Host header.
             headers["Host"] = ""
             base = "http://caddy"
         data = None if document is None else orjson.dumps(document)

@@ -9,7 +9,7 @@ _POLL_SECONDS = 0.1
 
 
 class Target(NamedTuple):
-    """Where an instance listens for HTTP/1.1."""
+    """The address at which an instance listens for HTTP/1.1."""
 
     port: int
     host: str = "127.0.0.1"
@@ -21,15 +21,18 @@ class Route:
     """The hosts and targets of one environment."""
 
     hosts: tuple[str, ...]
-    """In lower case, without a port: `production.shop.localhost`. A host belongs to the route that was set last."""
+    """The hosts in lower case and without a port, such as `production.shop.localhost`. If two routes have a host,
+    requests go to the route that was set last."""
     targets: tuple[Target, ...]
     """The healthy instances, possibly none."""
     is_awaited: bool
-    """Without targets: True if some will follow, so that requests are held; otherwise requests get 503."""
+    """For a route without targets. True if targets will follow: requests are held until then. False: requests get
+    503."""
     wakes: bool = False
-    """Without targets: the environment is asleep. The first request wakes it, and all requests are held."""
+    """For a route without targets. True if the environment is asleep: the first request wakes it, and all requests are
+    held."""
     draining: tuple[Target, ...] = ()
-    """Targets that get no new requests, but whose requests in flight are counted."""
+    """Targets that receive no new requests, but whose requests in flight are counted."""
 
 
 class TrafficUnavailable(Exception):
@@ -40,13 +43,14 @@ class Traffic(Protocol):
     """Routes requests. Routes are not stored: the deployer sets all of them at its start."""
 
     async def set_routes(self, routes: Mapping[int, Route]) -> None:
-        """Replace all routes, by environment ID. The deployer calls this first, so that no environment is missing."""
+        """Replace all routes, by environment ID. The deployer calls this method first, with the routes of all
+        environments."""
 
     async def set_route(self, environment_id: int, route: Route) -> None:
         """Set one route. After the return, no new request goes to a target that is not in `route.targets`."""
 
     async def remove_route(self, environment_id: int) -> None:
-        """Remove the route: requests for the environment's hosts get 404."""
+        """Remove the route. Requests for the environment's hosts then get 404."""
 
     async def count_in_flight(self, environment_id: int, target: Target) -> int:
         """Return the number of requests, WebSockets and streams in flight at this target."""

@@ -20,7 +20,7 @@ def remove_tree(path: Path) -> None:
 
 
 def remove_entry(parent: int, name: str) -> None:
-    """As `remove_tree`, for an entry of the folder with the descriptor `parent`."""
+    """Do the same as `remove_tree`, for an entry of the folder with the descriptor `parent`."""
     try:
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:

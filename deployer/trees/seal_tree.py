@@ -17,9 +17,9 @@ from deployer.trees.walk_tree import Visit, lock_down_folder, open_entry, open_f
 
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-# No permissions for others, no setuid or setgid bits.
+# No permissions for other users, no setuid or setgid bits.
 _FOLDER_MODE, _PROGRAM_MODE, _FILE_MODE = 0o750, 0o750, 0o640
-# Small enough that a copy stops soon after cancellation.
+# Maximum bytes to copy at a time, so that a copy stops soon after cancellation.
 _CHUNK = 32 * 1024**2
 _NO_COPY_CALL = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM)
 _BLOCK = 512
@@ -62,11 +62,11 @@ class _Sealing:
         self._owner = owner
         self._check = check
         self._linked: set[int] = set()
-        """The inodes of which `links` has the copy."""
+        """The inodes that already have a copy in the folder `links`."""
 
     def move(self, tree: int, target: int) -> None:
         current = os.dup(target)
-        # The original times of each open folder.
+        # The original times of each folder that is open now.
         times = [os.fstat(tree)]
         try:
             for visit in walk_tree(tree, is_emptied=True):
@@ -153,7 +153,7 @@ def copy_content(source: int, target: int, status: os.stat_result, check: Callab
         except OSError as error:
             if error.errno != errno.ENXIO:
                 raise
-            # The rest of the file is a hole.
+            # The rest of the file is a hole, which needs no copy.
             break
         position = min(os.lseek(source, begin, os.SEEK_HOLE), size)
         _copy_range(source, target, begin, position, check)

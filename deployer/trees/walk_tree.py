@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from deployer.processes.confinement import Owner
 
-# Names of a folder that the walk holds in memory at a time.
+# How many names of a folder the walk holds in memory at a time.
 _BATCH = 10_000
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -23,7 +23,7 @@ Kind = Literal["enter", "leave", "file", "link", "other"]
 
 
 class Visit(NamedTuple):
-    """One step of a walk."""
+    """One step of a walk: an entry that the walk has reached."""
 
     kind: Kind
     """`enter` and `leave`: a folder, before and after its entries. `other`: a pipe, a socket or a device."""
@@ -31,7 +31,7 @@ class Visit(NamedTuple):
     """A descriptor of the folder that has the entry; valid until the walk goes on."""
     name: str
     status: os.stat_result | None = None
-    """`enter`: the folder as it was before `lock_down_folder`."""
+    """For `enter`: the status of the folder before `lock_down_folder`."""
 
 
 class _Level:
@@ -103,7 +103,7 @@ def _open_parent(current: int, level: _Level) -> int:
     parent = os.open("..", _FOLDER, dir_fd=current)
     status = os.fstat(parent)
     if (status.st_dev, status.st_ino) != level.key:
-        # Possible only if Pharos and the tenant are the same user.
+        # This is only possible if Pharos and the tenant are the same user.
         os.close(parent)
         raise OSError(errno.ESTALE, "the tree was moved while it was walked", level.name)
     return parent
@@ -167,7 +167,7 @@ def open_entry(name: str, flags: int, parent: int) -> int:
         mode = os.fstat(handle).st_mode
         if stat.S_ISLNK(mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
-        # chmod takes no O_PATH descriptor. This /proc path always names the open file.
+        # chmod does not accept an O_PATH descriptor. This path in /proc always names the open file.
         os.chmod(f"/proc/self/fd/{handle}", stat.S_IMODE(mode) | (0o700 if stat.S_ISDIR(mode) else 0o400))
     finally:
         os.close(handle)

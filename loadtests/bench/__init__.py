@@ -1,1 +1,1 @@
-"""The benchmark of Pharos, of each part and of the whole platform: `python -m loadtests.bench`."""
+"""The benchmark of each part of Pharos and of the whole platform: `python -m loadtests.bench`."""

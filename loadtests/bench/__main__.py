@@ -73,7 +73,8 @@ async def _measure(names: list[str], length: RunLength) -> list[Figure]:
 
 
 def main() -> None:
-    """Exit with the status 0 if everything was measured, whether or not the targets are met; 1 if a part was not."""
+    """Exit with status 0 if everything was measured, whether or not the targets are met. Exit with status 1 if a
+    part could not be measured."""
     arguments = _arguments()
     names = [name for name in _PARTS if arguments.only is None or name in arguments.only]
     figures = run_measurements("bench", _measure(names, QUICK if arguments.quick else FULL), ChildFailed)

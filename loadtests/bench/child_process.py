@@ -1,4 +1,4 @@
-"""Child processes of the benchmarks, which report results as lines of JSON."""
+"""Runs child processes for the benchmarks. A child reports its results as lines of JSON."""
 
 import asyncio
 import json
@@ -11,11 +11,11 @@ _END_SECONDS = 30.0
 
 
 class ChildFailed(Exception):
-    """A process ended before it reported its result."""
+    """A child process ended before it had reported its result."""
 
 
 class Child:
-    """The running process. Made by `running_child` and `running_program`."""
+    """A running child process. Made by `running_child` and `running_program`."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
         self._name = name
@@ -31,7 +31,7 @@ class Child:
             raise ChildFailed(f"{self._name} ended with {self._process.returncode}; see its errors above.")
 
     async def read(self) -> dict[str, Any]:
-        """Return the next reported line. Raises `ChildFailed` if the process has ended."""
+        """Return the next line that the process reports. Raises `ChildFailed` if the process has ended."""
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
         if not line:
@@ -44,7 +44,8 @@ class Child:
 async def running_child(
     module: str, arguments: Mapping[str, object], package: str = "loadtests.bench"
 ) -> AsyncIterator[Child]:
-    """Run `python -m PACKAGE.MODULE` with the arguments as JSON; stop it at the end."""
+    """Run `python -m PACKAGE.MODULE` within the context, with the arguments as JSON. Stop the process at the
+    end."""
     command = [sys.executable, "-m", f"{package}.{module}", json.dumps(arguments)]
     async with running_program(module, command) as child:
         yield child
@@ -52,14 +53,14 @@ async def running_child(
 
 @asynccontextmanager
 async def running_program(name: str, command: Sequence[str]) -> AsyncIterator[Child]:
-    """Run a program; stop it at the end. `name` is for errors."""
+    """Run a program within the context. Stop it at the end. `name`: its name in error messages."""
     process = await asyncio.create_subprocess_exec(
         *command,
-        # Kept open without writing to it: the child ends when it reads the end of this file, because then the benchmark
-        # has ended.
+        # Nothing is ever written to this pipe. When the benchmark ends, the pipe ends, and the child notices
+        # it.
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        # Ctrl-C goes only to the benchmark, which then stops its processes.
+        # Ctrl-C reaches only the benchmark, which then stops its child processes.
         start_new_session=True,
     )
     try:
@@ -69,7 +70,7 @@ async def running_program(name: str, command: Sequence[str]) -> AsyncIterator[Ch
 
 
 async def stop_process(process: asyncio.subprocess.Process) -> None:
-    """Send SIGTERM, and SIGKILL if the process does not end."""
+    """Send SIGTERM. If the process does not end in time, send SIGKILL."""
     if process.returncode is not None:
         return
     process.terminate()
@@ -81,5 +82,5 @@ async def stop_process(process: asyncio.subprocess.Process) -> None:
 
 
 def send_result(message: Mapping[str, object]) -> None:
-    """Report a value to the benchmark, from inside the child."""
+    """Report a value from a child process to the benchmark."""
     print(json.dumps(message), flush=True)

@@ -1,4 +1,5 @@
-"""Page views: the edge's cost per request and per view, the consumer's cost per view, and ClickHouse's share."""
+"""Measures page views: the cost for the edge per request and per view, for the consumer per view, and
+ClickHouse's part of it."""
 
 from loadtests.bench.collect_payloads import VIEWS
 from loadtests.bench.consumer import run_consumer, us_a_row
@@ -16,8 +17,8 @@ _CONSUMER_TARGET_US = 12.0
 
 
 async def measure_collect_edge(progress: Progress, length: RunLength) -> list[Figure]:
-    """Measure requests with one page view and with the maximum number, including User-Agent, country, origin and
-    hash."""
+    """Measure requests that have one page view, and requests that have the maximum number. They include
+    User-Agent, country, origin and hash."""
     figures = []
     for views in (1, VIEWS):
         part = f"edge, collect, {views} page view{'s' if views > 1 else ''} a request"
@@ -36,7 +37,7 @@ async def measure_collect_edge(progress: Progress, length: RunLength) -> list[Fi
 
 
 async def measure_collect_consumer(progress: Progress, length: RunLength) -> list[Figure]:
-    """Measure the consumer from the log up to the insert, and ClickHouse's share, including its search for
+    """Measure the consumer, from the log to the insert, and ClickHouse's part, which includes the search for
     duplicates."""
     part = "consumer of page views"
     report = await run_consumer(progress, part, length, "nothing", transform="pageviews")

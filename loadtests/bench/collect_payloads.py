@@ -1,4 +1,4 @@
-"""Collect requests of browsers: page views of many visitors of a shop."""
+"""Makes requests that browsers send: page views of many visitors of a shop."""
 
 import random
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from pipeline_contracts.times import DAY_MS
 
 ORIGIN = "https://shop.example"
 VIEWS = 20
-"""The maximum number of page views in a request."""
+"""Maximum number of page views in a request."""
 _PATHS = ["/", "/products", "/cart", "/about", *(f"/products/{number}" for number in range(60))]
 _REFERRERS = (
     None,
@@ -33,7 +33,7 @@ _SYSTEMS = (
 
 
 def user_agents() -> list[str]:
-    """Return 64 different User-Agents, which is the number that most of a site's visitors have."""
+    """Return 64 different User-Agent values. Most visitors of a site have one of about as many."""
     return [
         f"Mozilla/5.0 ({system}) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/{version}.0.0.0 "
         f"{'Mobile ' if 'Android' in system else ''}Safari/537.36"
@@ -43,7 +43,8 @@ def user_agents() -> list[str]:
 
 
 def collect_bodies(count: int, views: int, first: int = 0) -> list[bytes]:
-    """Return bodies of `views` page views each. The last 12 digits of each ID count the views, from body `first` on."""
+    """Return `count` bodies of `views` page views each. The last 12 digits of each ID number the views, beginning with
+    those of body `first`."""
     rng = random.Random(7 + first)
     encode = msgspec.json.Encoder().encode
     bodies = []
@@ -63,7 +64,7 @@ def collect_bodies(count: int, views: int, first: int = 0) -> list[bytes]:
 
 
 def collected_records(bodies: Sequence[bytes], received_ms: int, first: int = 0) -> list[bytes]:
-    """Return the records that the edge makes from the bodies, four consecutive ones for each visitor."""
+    """Return the records that the edge makes of the bodies. Four records in a row belong to the same visitor."""
     decode = msgspec.json.Decoder(SentEvents).decode
     day = received_ms // DAY_MS
     salts = {one: bytes(16) for one in (day - 1, day, day + 1)}

@@ -1,4 +1,4 @@
-"""The common parts of the benchmark commands: running, ending by a signal, and writing results."""
+"""What all benchmark commands share: running the measurements, ending on a signal, and writing results."""
 
 import argparse
 import asyncio
@@ -14,7 +14,8 @@ T = TypeVar("T")
 
 
 def add_json_option(parser: argparse.ArgumentParser, results: Path, what: str) -> None:
-    """Add `--json`. `what` describes the content; `results` is the file without the option."""
+    """Add the option `--json`. `what`: what the option writes. `results`: the file that is written without the
+    option."""
     parser.add_argument(
         "--json",
         metavar="FILE",
@@ -24,7 +25,8 @@ def add_json_option(parser: argparse.ArgumentParser, results: Path, what: str) -
 
 
 def run_measurements(name: str, measure: Coroutine[Any, Any, T], *faults: type[Exception]) -> T:
-    """Return the result of `measure`. Raises `SystemExit`: 1 with a message for one of the faults, 130 for a signal."""
+    """Return the result of `measure`. Raises `SystemExit`: with 1 and a message for an expected failure, with 130 for a
+    signal."""
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_cancel_on_sigterm(measure))
@@ -37,7 +39,7 @@ def run_measurements(name: str, measure: Coroutine[Any, Any, T], *faults: type[E
 
 
 async def _cancel_on_sigterm(measure: Coroutine[Any, Any, T]) -> T:
-    """Handle SIGTERM like Ctrl-C: processes are stopped and folders removed before the exit."""
+    """Handle SIGTERM like Ctrl-C, so that processes are stopped and folders are removed before the exit."""
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -45,7 +47,7 @@ async def _cancel_on_sigterm(measure: Coroutine[Any, Any, T]) -> T:
 
 
 def write_results(where: str, document: bytes, show: Callable[[], None]) -> None:
-    """Show the results and write the document to a file; or print only the document if `where` is `-`."""
+    """Show the results and write the document to the file `where`. If `where` is `-`, only print the document."""
     if where == "-":
         sys.stdout.write(document.decode())
         return

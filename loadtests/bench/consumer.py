@@ -1,4 +1,5 @@
-"""The consumer alone, with a column store that discards everything and with the embedded ClickHouse."""
+"""Measures the consumer alone: with a column store that discards everything, and with the embedded
+ClickHouse."""
 
 import tempfile
 from typing import Any
@@ -15,7 +16,7 @@ _CLICKHOUSE_TARGET_US = 8.0
 
 
 async def measure_consumer(progress: Progress, length: RunLength) -> list[Figure]:
-    """Measure from the log up to the insert, with the CPU time of the whole process."""
+    """Measure the consumer from the log to the insert, with the CPU time of the whole process."""
     part = "consumer"
     report = await run_consumer(progress, "consumer into nothing", length, "nothing")
     return [
@@ -29,7 +30,8 @@ async def measure_consumer(progress: Progress, length: RunLength) -> list[Figure
 
 
 async def measure_clickhouse(progress: Progress, length: RunLength) -> list[Figure]:
-    """Measure with chDB. ClickHouse's share is the CPU time of its engine and of the threads that call it."""
+    """Measure the consumer with chDB. ClickHouse's part is the CPU time of its engine, and of the threads that
+    call it."""
     part = "consumer and ClickHouse"
     report = await run_consumer(progress, "consumer into ClickHouse", length, "clickhouse")
     consumer = report["consumer_cpu_seconds"]
@@ -46,12 +48,12 @@ async def measure_clickhouse(progress: Progress, length: RunLength) -> list[Figu
 
 
 def us_a_row(seconds: float, report: dict[str, Any]) -> float:
-    """Return microseconds per row from a report of `run_consumer`."""
+    """Return the CPU time per row in microseconds, from a report of `run_consumer`."""
     return 1e6 * seconds / float(report["rows"])
 
 
 async def measure_on_kafka(progress: Progress, length: RunLength, bootstrap: str) -> list[Figure]:
-    """Measure from Kafka up to the insert."""
+    """Measure the consumer from Kafka to the insert."""
     part = "consumer on Kafka"
     report = await run_consumer(progress, "consumer on Kafka into nothing", length, "nothing", bootstrap)
     return [
@@ -72,8 +74,8 @@ async def run_consumer(
     coding: str = "json",
     **more: object,
 ) -> dict[str, Any]:
-    """Run a consumer in a separate process and return its report. `into`: nothing or clickhouse; `more`: other
-    arguments of `consumer_process`."""
+    """Run a consumer in a process of its own, and return its report. `into`: `nothing` or `clickhouse`. `more`:
+    other arguments of `consumer_process`."""
     with (
         tempfile.TemporaryDirectory(prefix="pharos-bench-") as folder,
         progress.step(f"{label}: {length.consumer_events:,} events", None),

@@ -1,4 +1,4 @@
-"""A consumer alone in its process: fills a log, then consumes it into a column store."""
+"""A child process that runs only a consumer: it fills a log, and then consumes the log into a column store."""
 
 import asyncio
 import gc
@@ -45,7 +45,7 @@ from wiring.embedded.allocator import keep_freed_memory
 
 _ENVIRONMENT = "env_01jz0000000000000000000000"
 BODIES = 256
-# As many requests as a busy edge has in flight when the log commits.
+# As many requests as a busy edge has in flight when it commits to the log.
 _MAX_CONCURRENT = 32
 _SETTLE_SECONDS = 60.0
 _QUIET_SECONDS = 3.0
@@ -114,7 +114,7 @@ async def _fill(log: EventLog, events: int, batch_events: int) -> None:
 
 
 async def _fill_otlp(log: EventLog, topic: str, signal: str, coding: Coding, records: int) -> None:
-    # The record that `AcceptOtlp` makes from a request.
+    # The record that the edge (`AcceptOtlp`) makes of a request.
     bodies = otlp_bodies(signal, coding, BODIES)
     meta = encode_otlp_meta(
         OtlpMeta("acc_1", "prj_1", _ENVIRONMENT, time.time_ns() // 1_000_000, RECORDS, coding)
@@ -130,7 +130,7 @@ async def _fill_otlp(log: EventLog, topic: str, signal: str, coding: Coding, rec
 
 
 async def _fill_pageviews(log: EventLog, events: int, site: int) -> None:
-    """Append one page view per request, as in most requests, and four consecutive ones for each visitor."""
+    """Add page views to the log: one per request, as in most requests, and four in a row for each visitor."""
     received_ms = time.time_ns() // 1_000_000
     meta = encode_collected(CollectMeta(site, received_ms, 1))
     key = b"%d" % site
@@ -141,7 +141,7 @@ async def _fill_pageviews(log: EventLog, events: int, site: int) -> None:
 
 
 async def append_batch(log: EventLog, body: bytes, number: int, events: int) -> None:
-    # The record that `Accept` makes from a request.
+    # The record that the edge (`Accept`) makes of a request.
     name = batch_id(number)
     meta = BatchMeta(
         "acc_01jz0000000000000000000000",
@@ -156,7 +156,7 @@ async def append_batch(log: EventLog, body: bytes, number: int, events: int) -> 
 
 
 class _ChunkTimes:
-    """Seconds from a complete chunk to its commit."""
+    """Records how many seconds pass from a complete chunk to its commit."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -202,12 +202,13 @@ async def _consume(
 
 
 def _rows(loop: ConsumerLoop) -> int:
-    """Return the number of rows of events or records, without receipts and IDs for lookups."""
+    """Return the number of rows of events or records. Receipts and IDs for look-ups do not count."""
     return sum(rows for table, rows in loop.metrics.rows.items() if table not in (RECEIPTS, IDS))
 
 
 def _consumer_cpu_seconds() -> float:
-    """Return the CPU time of this process's Python threads, without those that wait in the column store's engine."""
+    """Return the CPU time of this process's Python threads in seconds. Threads that wait for the column store's
+    engine are left out."""
     used = thread_cpu_seconds(os.getpid())
     return sum(
         used.get(thread.native_id or 0, 0.0)
@@ -217,7 +218,7 @@ def _consumer_cpu_seconds() -> float:
 
 
 async def _wait_for_merges(store: ColumnStore) -> None:
-    # A merge begins some time after the insert that caused it: the merges are done after a quiet period.
+    # A merge begins some time after the insert that causes it. After a quiet period, all merges are done.
     deadline = time.monotonic() + _SETTLE_SECONDS
     quiet_since = time.monotonic()
     while time.monotonic() < min(deadline, quiet_since + _QUIET_SECONDS):
@@ -230,11 +231,12 @@ async def _wait_for_merges(store: ColumnStore) -> None:
 
 
 def main() -> None:
-    """Fill, consume, report, end. The argument is JSON: folder, events, batch_events, into, bootstrap or null; except
-    for telemetry also transform, and coding for OTLP. Optional: store_folder of an existing column store, the site of
-    page views, chunk_rows, the most rows of an insert, and commands, SQL for the store before all."""
+    """Fill the log, consume it, report, and end. The argument is a JSON object: folder, events, batch_events, into,
+    and bootstrap or null. For anything but telemetry also transform, and for OTLP also coding. Optional members:
+    store_folder (the folder of an existing column store), site (of page views), chunk_rows (the most rows of an
+    insert), and commands (SQL that the store runs first)."""
     arguments: dict[str, Any] = json.loads(sys.argv[1])
-    # The same setting as in `pharos up`.
+    # `pharos up` has the same setting.
     keep_freed_memory()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(

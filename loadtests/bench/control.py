@@ -1,4 +1,4 @@
-"""The control plane's cost of a read that queries ClickHouse, and of one that queries the database."""
+"""Measures what a read costs the control plane: one that queries ClickHouse, and one that queries the database."""
 
 from collections.abc import Sequence
 
@@ -12,12 +12,12 @@ from loadtests.bench.run_length import RunLength
 
 _CONNECTIONS = 8
 _RECEIPTS = 50
-# Batches whose receipts are read have numbers from here on; no other batch has them.
+# The batches whose receipts are read have numbers from here on. No other batch has such a number.
 _FIRST = 6 * 10**9
 
 
 async def measure_control(progress: Progress, length: RunLength, platform: Platform) -> list[Figure]:
-    """Measure CPU time of the whole process per request; the process is idle otherwise."""
+    """Measure the CPU time of the whole process per request. The process does nothing else."""
     urls = await _make_receipts(platform)
     return [
         *await _measure(progress, length, platform, "receipt", urls, platform.ingest_key),
@@ -60,7 +60,7 @@ async def _measure(
 
 
 def get_requests(urls: Sequence[str], credential: str) -> MakeRequest:
-    """Return requests for these addresses in turn."""
+    """Return a function that makes requests for these URLs in turn."""
     requests = [
         f"GET {url} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {credential}\r\nAccept: */*\r\n\r\n".encode()
         for url in urls

@@ -1,4 +1,4 @@
-"""The pages of the dashboard whose data grows, each with the concurrent calls that it makes when it is opened."""
+"""Lists the dashboard's pages whose data grows, and the API requests that each page sends when it is opened."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ class DashboardPage:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The objects that the pages show."""
+    """The IDs and names of the objects that the pages show."""
 
     project: str
     environment: str
@@ -28,12 +28,13 @@ class Shown:
     group: str
 
     def range(self, name: str) -> str:
-        """Return the parameters of a time range as the pages send them."""
+        """Return the query parameters of a time range, as the pages send them."""
         return f"since={name}"
 
 
 def dashboard_pages(shown: Shown) -> list[DashboardPage]:
-    """Return the pages. Pages with a time range occur with the shortest, the default and the longest one."""
+    """Return the pages. A page with a time range is listed with the shortest, the default and the longest
+    range."""
     return [
         *_overview(),
         *_analytics(shown),

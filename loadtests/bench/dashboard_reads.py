@@ -1,5 +1,5 @@
-"""The time for which the dashboard waits for the data of each page, and the CPU time of the server (control plane and
-column store in one process). The store has the telemetry of 30 days and the page views of 90 days."""
+"""Measures how long the dashboard waits for the data of each page, and the CPU time of the server, which runs control
+plane and column store in one process. The store has telemetry of 30 days and page views of 90 days."""
 
 import asyncio
 import json
@@ -21,12 +21,12 @@ from loadtests.bench.telemetry_reads import fill_telemetry
 _PART = "dashboard reads"
 _P95_TARGET_MS = 300.0
 _VIEWS_OF_EVENTS = 0.2
-"""Page views for one telemetry event."""
+"""Number of page views for each telemetry event."""
 
 
 async def measure_dashboard_reads(progress: Progress, length: RunLength) -> list[Figure]:
-    """Measure p50 and p95 of the data of each page, whose calls are concurrent, and the CPU time of the whole
-    process."""
+    """Measure p50 and p95 of the time for the data of each page, and the CPU time of the whole process. The requests
+    of a page are sent at the same time."""
     with tempfile.TemporaryDirectory(prefix="pharos-bench-") as name:
         folder = Path(name)
         async with running_platform(folder):
@@ -47,7 +47,7 @@ async def measure_dashboard_reads(progress: Progress, length: RunLength) -> list
             samples["trace"],
             samples["group"],
         )
-        # Deleted, because the next start writes it again with its own address.
+        # Delete the file, because the next start writes it again with its own address.
         (folder / "credentials.json").unlink()
         async with running_platform(folder) as platform:
             figures = []
@@ -71,7 +71,7 @@ async def _measure(
     used = 0.0
     failures: dict[str, int] = {}
     with progress.step(page.name, length.telemetry_reads) as report_progress:
-        # The first request warms up and is not measured.
+        # The first request is a warm-up and is not measured.
         for number in range(length.telemetry_reads + 1):
             cpu, begun = cpu_seconds(platform.pid), perf_counter()
             failed = await _open(platform, page.paths)
@@ -92,7 +92,7 @@ async def _measure(
 
 
 async def _open(platform: Platform, paths: Sequence[str]) -> list[str]:
-    """Read all paths concurrently, as a page does; return the errors."""
+    """Read all paths at the same time, as a page does. Return the errors."""
     headers = {"Authorization": f"Bearer {platform.api_token}"}
 
     async def read(path: str) -> str | None:

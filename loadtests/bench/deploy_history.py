@@ -1,4 +1,4 @@
-"""The database of a team with 100,000 deployments, filled before the control plane starts."""
+"""Fills the database of a team with 100,000 deployments, before the control plane starts."""
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -25,14 +25,14 @@ from pipeline_contracts.times import format_time, to_epoch_ms
 DEPLOYMENTS = 100_000
 PROJECTS = 60
 _TYPES = ("development", "staging", "production")
-# The last project has one deployment in 2,500.
+# The last project has only one of 2,500 deployments.
 _RARE = PROJECTS
 _RARE_EVERY = 2_500
-# How many of the newest projects have a deployment in progress.
+# Number of the newest projects that have a deployment in progress.
 _ACTIVE = 20
 _FINAL_STATUSES = ("succeeded",) * 17 + ("failed", "failed", "canceled")
 _PEOPLE = 30
-# Of each person except the owner and the guest.
+# Number of projects in which each person except the owner and the guest has a role.
 _OWN_PROJECTS = 40
 _LOGGED_EVERY = 2_000
 _LOG_LINES = 1_200
@@ -48,23 +48,24 @@ _Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Tokens of its readers, and IDs to read."""
+    """Tokens of people who may read the deployments, and IDs of projects and deployments to read."""
 
     owner_token: str
-    """Token of the account's owner, who can read everything."""
+    """The token of the account's owner, who can read everything."""
     member_token: str
-    """Token of a person with a role in 40 of 60 projects."""
+    """The token of a person who has a role in 40 of 60 projects."""
     guest_token: str
-    """Token of a person with a role in one project, whose 40 deployments are spread over the whole history."""
+    """The token of a person who has a role in one project. Its 40 deployments are spread over the whole
+    history."""
     projects: Sequence[str]
     deployments: Sequence[int]
     """IDs of deployments from the whole history."""
     logged: Sequence[int]
-    """IDs of deployments with a log of 1,200 lines."""
+    """IDs of deployments that have a log of 1,200 lines."""
 
 
 async def fill_database(url: str) -> History:
-    """Migrate this empty database and fill it."""
+    """Migrate the empty database at this URL and fill it."""
     engine = open_engine(url)
     try:
         await upgrade_database(engine)
@@ -75,7 +76,7 @@ async def fill_database(url: str) -> History:
 
 
 async def _fill(connection: AsyncConnection) -> History:
-    # IDs count from 1 in the order of the rows, because the database was empty.
+    # The database was empty, so IDs count from 1 in the order of the rows.
     tokens = await _add_people(connection)
     projects = await _add_projects(connection)
     await _add(connection, Deployment, DEPLOYMENTS, _deployment)
@@ -96,14 +97,15 @@ async def _fill(connection: AsyncConnection) -> History:
 async def _add(
     connection: AsyncConnection, table: type[Base], count: int, row: Callable[[int], _Row]
 ) -> None:
-    """Return rows number 1 to `count`."""
+    """Add the rows number 1 to `count` to the table. `row`: makes a row from its number."""
     for first in range(1, count + 1, _CHUNK):
         last = min(first + _CHUNK - 1, count)
         await connection.execute(insert(table), [row(number) for number in range(first, last + 1)])
 
 
 async def _add_people(connection: AsyncConnection) -> tuple[str, str, str]:
-    """Add an account with an owner, a guest and members; return the tokens of owner, member and guest."""
+    """Add an account with an owner, a guest and other members. Return the tokens of the owner, a member and the
+    guest."""
     account = {
         "name": "Team",
         "slug": "team",
@@ -124,14 +126,14 @@ async def _add_people(connection: AsyncConnection) -> tuple[str, str, str]:
             "role": "owner" if number == 1 else "member",
         },
     )
-    # The first person is the owner, the last one the guest.
+    # The first person is the owner. The last one is the guest.
     secret = {number: make_credential(CredentialKind.API_TOKEN) for number in range(1, _PEOPLE + 1)}
     await _add(connection, ApiToken, _PEOPLE, lambda number: _token(number, secret[number]))
     return secret[1], secret[2], secret[_PEOPLE]
 
 
 async def _add_projects(connection: AsyncConnection) -> Sequence[str]:
-    """Add projects with environments, a repository, variables and memberships; return public IDs."""
+    """Add projects with environments, a repository, variables and memberships. Return their public IDs."""
     public_ids = [_identifier("prj", number) for number in range(1, PROJECTS + 1)]
     await _add(connection, Project, PROJECTS, lambda number: _project(number, public_ids[number - 1]))
     environments = PROJECTS * len(_TYPES)
@@ -211,7 +213,7 @@ def _repository(number: int) -> _Row:
 
 def _variables(number: int) -> _Row:
     environment, version = divmod(number - 1, _VERSIONS)
-    # Not a real ciphertext: it is never decrypted here.
+    # This is no real ciphertext. It is never decrypted here.
     return {
         "environment_id": environment + 1,
         "version": version + 1,

@@ -1,4 +1,4 @@
-"""The cost of each read of the deploy API, on a database with 100,000 deployments."""
+"""Measures what each read of the deploy API costs, on a database with 100,000 deployments."""
 
 import tempfile
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from loadtests.bench.platform_process import Platform, running_platform
 from loadtests.bench.progress import Progress
 from loadtests.bench.run_length import RunLength
 
-# Each caller repeats immediately, so the process is at its limit.
+# Each connection sends its next request immediately, so the process is at its limit.
 _CONNECTIONS = 4
 _CPU_TARGET_MS = 4.0
 _P99_TARGET_MS = 30.0
@@ -25,7 +25,7 @@ _DEPLOYMENTS = f"{_API}/deployments"
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """One kind of read; its addresses are requested in turn."""
+    """One kind of read. Its URLs are requested in turn."""
 
     name: str
     token: str
@@ -33,7 +33,8 @@ class _Read:
 
 
 async def measure_deploy_reads(progress: Progress, length: RunLength) -> list[Figure]:
-    """Measure CPU time of the whole process per read, with no other load, and the callers' latency."""
+    """Measure the CPU time of the whole process per read, without other load, and the latency for the
+    callers."""
     with tempfile.TemporaryDirectory(prefix="pharos-bench-") as folder:
         with progress.step(f"filling a database with {DEPLOYMENTS:,} deployments", None):
             history = await fill_database(f"sqlite+aiosqlite:///{Path(folder) / 'control.sqlite'}")
@@ -69,7 +70,7 @@ def _make_reads(history: History, deep: Sequence[str]) -> list[_Read]:
 
 
 async def _list_pages(http: aiohttp.ClientSession, token: str) -> list[str]:
-    """Return addresses of pages of 50 from the middle of the list, reached by following cursors."""
+    """Return URLs of pages of 50 entries in the middle of the list. They are found by following cursors."""
     headers = {"Authorization": f"Bearer {token}"}
     cursor: str | None = None
     pages = []

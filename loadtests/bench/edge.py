@@ -1,4 +1,5 @@
-"""The edge alone: 100 events per request, one event per request, compressed bodies, and half of the maximum load."""
+"""Measures the edge alone: with 100 events per request, with one event per request, with compressed bodies, and at
+half of the maximum load."""
 
 import json
 import tempfile
@@ -24,32 +25,34 @@ _SINGLE_CONNECTIONS = 64
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """The engines of the edge, and its targets on them. Without addresses, these are the embedded engines."""
+    """The engines on which the edge runs, and the targets for them. Without addresses, the edge uses the embedded
+    engines."""
 
     label: str = "edge"
     bootstrap: str | None = None
     redis_url: str | None = None
     accelerator: str = "auto"
-    """The value of `PHAROS_ACCELERATOR`, or the folder of the module that validates request bodies."""
+    """The accelerator: the value of the setting, or the folder that has the module for validating request bodies."""
     connections: int = 1
-    """Connections for full load, as a multiple of those for the embedded edge."""
+    """How many times the connections of the embedded edge are needed for full load."""
     batch_target_us: float = 3.0
     single_target_us: float = 90.0
     p99_target_ms: float | None = None
     memory_target_mb: float | None = None
     keys: int = 1
-    """Ingest keys in the directory."""
+    """Number of ingest keys in the key directory."""
     accounts: int = 1
-    """Accounts over which the keys are spread."""
+    """Number of accounts to which the keys belong."""
     monitors: int = 1
-    """Heartbeats, each with a separate key."""
+    """Number of heartbeats. Each has a key of its own."""
 
 
 EMBEDDED = Engines()
 
 
 def production(bootstrap: str, redis_url: str) -> Engines:
-    """On Kafka and Redis, where a response takes an additional round trip to the brokers."""
+    """Return the engines Kafka and Redis. With them, each response waits for an additional round trip to the
+    brokers."""
     return Engines(
         "edge on Kafka",
         bootstrap,
@@ -70,7 +73,7 @@ class Edge:
     port: int
     ingest_keys: Sequence[str]
     monitor_keys: Sequence[str]
-    """Keys of the heartbeats from number 1 on."""
+    """The keys of the heartbeats with the IDs 1, 2 and so on."""
     tracker_id: str
 
     @property
@@ -84,8 +87,9 @@ class Edge:
 
 @asynccontextmanager
 async def fresh_edge(engines: Engines) -> AsyncIterator[Edge]:
-    """Run an edge in a separate process."""
-    # A new log for each measurement: nothing consumes its records, and its disk space is freed in between.
+    """Run an edge in a process of its own within the context."""
+    # Use a new log for each measurement: nothing consumes its records, and its disk space is freed between two
+    # measurements.
     with tempfile.TemporaryDirectory(prefix="pharos-bench-") as folder:
         arguments = {
             "folder": folder,
@@ -103,7 +107,8 @@ async def fresh_edge(engines: Engines) -> AsyncIterator[Edge]:
 
 
 async def measure_edge(progress: Progress, length: RunLength, engines: Engines = EMBEDDED) -> list[Figure]:
-    """Measure both kinds of request, with the CPU time of the whole process, including the log's writer thread."""
+    """Measure requests with many events and with one event. The CPU time is that of the whole process, including the
+    log's writer thread."""
     return [
         *await _measure_batches(progress, length, engines),
         *await _measure_single(progress, length, engines),
@@ -171,7 +176,7 @@ async def measure_requests(
     per_second: float | None = None,
     expected: int = 202,
 ) -> Measured:
-    """Send at full load, or `per_second` requests."""
+    """Send requests at full load, or `per_second` requests each second, and return the measured period."""
     return await measure_load(
         progress,
         part if per_second is None else f"{part}, half load",

@@ -1,4 +1,4 @@
-"""An edge alone in its process, wired like `pharos up` or `pharos edge`, without consumers."""
+"""A child process that runs only an edge, wired like `pharos up` or `pharos edge` and without consumers."""
 
 import asyncio
 import gc
@@ -39,15 +39,15 @@ from storage_backends.salts.in_file import FileSalts
 from wiring.embedded.allocator import keep_freed_memory
 from wiring.processes.edge import SLICE_SECONDS
 
-# Nothing consumes this log: it must not fill up within a measurement.
+# Nothing consumes this log, so it must not become full during a measurement.
 _LOG_BYTES = 2**40
-# This limit is counted like any other, but never reached.
+# Requests are counted for this limit like for any other, but never reach it.
 _LIMIT = RateLimit(1e9, 10**9)
 _COUNTRIES = Path(".engines/countries.mmdb")
 HEARTBEAT = 1
-"""The monitor of the first monitor key."""
+"""The ID of the first monitor; it belongs to the first monitor key."""
 KEYS_FILE = "keys.json"
-"""Names of files in the folder: a list of ingest keys, and a list of monitor keys."""
+"""The name of a JSON file in the folder. It has two lists: ingest keys, and monitor keys."""
 
 
 async def _open_log(exits: AsyncExitStack, folder: Path, bootstrap: str | None) -> EventLog:
@@ -71,7 +71,7 @@ async def _open_log(exits: AsyncExitStack, folder: Path, bootstrap: str | None) 
 async def _open_shared(
     exits: AsyncExitStack, redis_url: str | None, keys: list[KeyEntry]
 ) -> tuple[KeyDirectory, RateCounter, float]:
-    """Open key directory and rate counter; return them with the seconds of a lease."""
+    """Open the key directory and the rate counter. Return both, and the length of a lease in seconds."""
     directory: KeyDirectory
     counter: RateCounter
     if redis_url is None:
@@ -104,8 +104,8 @@ def _entry(key: str, kind: CredentialKind, account: int = 0, monitor: int = HEAR
 
 
 def _settings(accelerator: str) -> Settings:
-    """Return settings as behind a proxy on the same machine; with the country database if `make country-database` was
-    run. `accelerator` is the setting, or a folder with the module."""
+    """Return the settings of an edge behind a proxy on the same machine. If `make country-database` was run, they
+    include the country database. `accelerator`: the value of the setting, or a folder that has the module."""
     database = str(_COUNTRIES) if _COUNTRIES.exists() else None
     if accelerator not in ("auto", "off"):
         sys.path.insert(0, accelerator)
@@ -119,7 +119,8 @@ def _settings(accelerator: str) -> Settings:
 
 
 def _make_keys(keys: int, accounts: int, monitors: int) -> tuple[list[str], list[str], list[KeyEntry]]:
-    """Return ingest keys, spread over the accounts, and a key for each heartbeat from number 1 on, with all entries."""
+    """Return ingest keys that are spread over the accounts, a key for each of the heartbeats 1, 2 and so on, and the
+    directory entries of all keys."""
     ingest = [make_credential(CredentialKind.INGEST_KEY) for _ in range(keys)]
     monitor = [make_credential(CredentialKind.MONITOR_KEY) for _ in range(monitors)]
     entries = [
@@ -141,12 +142,12 @@ async def _serve(
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
-    # The benchmark never sends anything: standard input becomes readable when the benchmark ends for any reason.
+    # The benchmark never writes to this standard input. It becomes readable when the benchmark ends for any reason.
     loop.add_reader(sys.stdin, stop.set)
     ingest_keys, monitor_keys, entries = _make_keys(keys, accounts, monitors)
     tracker_id = make_identifier("sit", 0)
     entries.append(_entry(tracker_id, CredentialKind.SITE))
-    # Too long for a line of the report.
+    # The keys are too long for one line of the report.
     (folder / KEYS_FILE).write_text(json.dumps([ingest_keys, monitor_keys]))
     async with AsyncExitStack() as exits:
         log = await _open_log(exits, folder, bootstrap)
@@ -182,8 +183,8 @@ async def _serve(
 
 
 def main() -> None:
-    """Serve until SIGTERM. The argument is JSON: folder; bootstrap and redis_url, or null; accelerator; and the numbers
-    of ingest keys, of their accounts, and of heartbeats."""
+    """Serve until SIGTERM. The argument is a JSON object: folder, bootstrap and redis_url (or null), accelerator, and
+    the numbers of ingest keys, of their accounts, and of heartbeats."""
     arguments: dict[str, Any] = json.loads(sys.argv[1])
     keep_freed_memory()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -1,4 +1,4 @@
-"""Figures: the results of measurements, each with its target."""
+"""Defines figures: the results of measurements, each with its target."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import Literal
 class Figure:
     """A measured number.
 
-    `target` is an upper bound (`at_most`) or a lower bound (`at_least`); None for a figure without one.
+    `target` is an upper bound (`at_most`) or a lower bound (`at_least`). None if the figure has no target.
     """
 
     part: str
@@ -22,7 +22,7 @@ class Figure:
 
     @property
     def reached(self) -> bool | None:
-        """Return True if the target is met; None without a target."""
+        """Return True if the target is met. None if there is no target."""
         if self.target is None:
             return None
         # Allow for rounding errors of sums such as 0.1 + 0.2.
@@ -33,7 +33,8 @@ class Figure:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the value that a `share` (0 to 1) of the values does not exceed (nearest rank); NaN for no values."""
+    """Return the smallest value that at least this `share` (0 to 1) of the values does not exceed (nearest rank).
+    NaN if there are no values."""
     if not values:
         return math.nan
     ordered = sorted(values)
@@ -41,7 +42,8 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def latency_figures(part: str, what: str, seconds: Sequence[float]) -> list[Figure]:
-    """Return p50 and p99 in milliseconds of latencies in seconds."""
+    """Return the p50 and the p99 of the latencies as figures in milliseconds. `seconds`: the latencies in
+    seconds."""
     return [
         Figure(part, f"{what}, p50", 1000 * percentile(seconds, 0.5), "ms"),
         Figure(part, f"{what}, p99", 1000 * percentile(seconds, 0.99), "ms"),

@@ -1,4 +1,4 @@
-"""Complete requests as bytes, for the load generator."""
+"""Makes complete requests as bytes for the load generator."""
 
 import gzip
 import uuid
@@ -9,7 +9,7 @@ from loadtests.bench.load import MakeRequest
 from loadtests.bench.otlp_payloads import otlp_bodies
 from loadtests.bench.payloads import make_bodies, number_body
 
-# As many different bodies as fit into several group commits of the log.
+# Use so many different bodies that they fill several group commits of the log.
 _BODIES = 256
 _SINGLE_BODIES = 4096
 # Placeholder for a key in a prepared head.
@@ -17,7 +17,7 @@ _KEY = "@"
 
 
 def ingest_requests(ingest_key: str, events: int) -> MakeRequest:
-    """Return requests of `events` events, each with unique IDs."""
+    """Return a function that makes requests of `events` events. Each event has an ID of its own."""
     bodies = make_bodies(_SINGLE_BODIES if events == 1 else _BODIES, events)
     heads = [_head(ingest_key, len(body), "") for body in bodies]
 
@@ -29,7 +29,7 @@ def ingest_requests(ingest_key: str, events: int) -> MakeRequest:
 
 
 def spread_requests(ingest_keys: Sequence[str], events: int) -> MakeRequest:
-    """Return requests of `events` events that take the keys in turn."""
+    """Return a function that makes requests of `events` events, with the keys in turn."""
     bodies = make_bodies(_SINGLE_BODIES if events == 1 else _BODIES, events)
     heads = [_head(_KEY, len(body), "").split(_KEY.encode()) for body in bodies]
     keys = [key.encode() for key in ingest_keys]
@@ -42,8 +42,8 @@ def spread_requests(ingest_keys: Sequence[str], events: int) -> MakeRequest:
 
 
 def gzip_requests(ingest_key: str, events: int) -> MakeRequest:
-    """Return compressed requests of `events` events. They are prepared in advance and repeated: the edge by itself
-    accepts repeated batches."""
+    """Return a function that makes compressed requests of `events` events. They are prepared in advance and sent
+    repeatedly: the edge alone accepts repeated batches."""
     requests: Sequence[bytes] = [
         _head(ingest_key, len(packed), "Content-Encoding: gzip\r\n") + packed
         for number, body in enumerate(make_bodies(_BODIES, events))
@@ -53,7 +53,8 @@ def gzip_requests(ingest_key: str, events: int) -> MakeRequest:
 
 
 def otlp_requests(ingest_key: str, signal: str, coding: str) -> MakeRequest:
-    """Return OTLP requests of 100 records. They are repeated, because requests have no IDs."""
+    """Return a function that makes OTLP requests of 100 records. They are sent repeatedly, because OTLP requests
+    have no IDs."""
     content_type = "application/json" if coding == "json" else "application/x-protobuf"
     path = f"/api/v1/otlp/v1/{signal}"
     requests = [
@@ -64,7 +65,7 @@ def otlp_requests(ingest_key: str, signal: str, coding: str) -> MakeRequest:
 
 
 def heartbeat_requests(monitor_key: str, heartbeat: int) -> MakeRequest:
-    """Return signals of one run each."""
+    """Return a function that makes signals of one heartbeat. Each signal belongs to a run of its own."""
     requests = [_signal_request(monitor_key, heartbeat, number) for number in range(_SINGLE_BODIES)]
     return lambda number: requests[number % len(requests)]
 
@@ -76,13 +77,14 @@ def _signal_request(monitor_key: str, heartbeat: int, number: int) -> bytes:
 
 
 def spread_heartbeat_requests(monitor_keys: Sequence[str]) -> MakeRequest:
-    """Return signals of the heartbeats from number 1 on in turn, each with its own key."""
+    """Return a function that makes signals of the heartbeats 1, 2 and so on in turn, each with its own key."""
     requests = [_signal_request(key, number, number) for number, key in enumerate(monitor_keys, 1)]
     return lambda number: requests[number % len(requests)]
 
 
 def collect_requests(tracker_id: str, views: int) -> MakeRequest:
-    """Return collect requests of browsers behind a proxy, each of another visitor, with unique event IDs."""
+    """Return a function that makes collect requests, as browsers behind a proxy send them. Each request is from
+    another visitor, with unique event IDs."""
     bodies = collect_bodies(_SINGLE_BODIES if views == 1 else _BODIES, views)
     agents = user_agents()
     digits = [list(_id_ends(body)) for body in bodies]
@@ -109,7 +111,7 @@ def collect_requests(tracker_id: str, views: int) -> MakeRequest:
 
 
 def _id_ends(body: bytes) -> Iterator[int]:
-    """Return the positions of the last 12 digits of each event's ID."""
+    """Return where the last 12 digits of each event's ID begin in the body."""
     mark = b"-7000-8000-"
     place = body.find(mark)
     while place >= 0:
@@ -124,7 +126,7 @@ def _head(
     path: str = "/api/v1/ingest",
     content_type: str = "application/json",
 ) -> bytes:
-    # The headers that a typical client library sends.
+    # These are the headers that a typical client library sends.
     return (
         f"POST {path} HTTP/1.1\r\n"
         "Host: 127.0.0.1\r\n"

@@ -1,4 +1,4 @@
-"""The load generator: keep-alive connections over bare protocols that send requests and count responses.
+"""The load generator: keep-alive connections that send requests and count responses, as asyncio protocols.
 
 It creates no request or response objects, so that the generator never limits the part under load.
 """
@@ -12,24 +12,25 @@ from contextlib import asynccontextmanager
 from typing import cast
 
 MakeRequest = Callable[[int], bytes]
-"""Returns the bytes of the request with this number, head and body."""
+"""A function that returns the request with this number as bytes, with head and body."""
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _TICK = 0.001
 
 
 class Load:
-    """Responses so far. Made by `running_load`."""
+    """The responses that were received so far. Made by `running_load`."""
 
     def __init__(self, make_request: MakeRequest, expected: int, first: int, limit: int | None) -> None:
         self.answered = 0
         """Number of expected responses."""
         self.latencies: list[float] = []
-        """Seconds from the due time of each request to the end of its response. Clear it to start again."""
+        """The latency of each request in seconds: from the time at which it is due to the end of its response. Clear
+        the list to start again."""
         self.failures: Counter[str] = Counter()
         """Unexpected responses and lost connections, counted by their text."""
         self.all_answered = asyncio.Event()
-        """Set once `limit` requests have a response with any status, or no connection is left."""
+        """Set once `limit` requests have a response with any status, or once no connection is left."""
         self._make_request = make_request
         self._expected = b"HTTP/1.1 %d" % expected
         self._number = first
@@ -41,11 +42,11 @@ class Load:
         self._stopped = False
 
     def stop(self) -> None:
-        """Send no further requests."""
+        """Send no further requests on any connection."""
         self._stopped = True
 
     async def pace(self, requests_per_second: float) -> None:
-        """Make requests due at this rate, independent of the responses (open loop), until cancelled."""
+        """Make requests due at this rate until cancelled, however fast the responses are (open loop)."""
         begun = time.perf_counter()
         made = 0
         while True:
@@ -63,11 +64,11 @@ class Load:
         self._paced = True
 
     def opened(self) -> None:
-        """Record an opened connection."""
+        """Record that a connection was opened."""
         self._open += 1
 
     def send_next(self, connection: "_Connection") -> None:
-        """Send the next request on an idle connection, or keep the connection until a request is due."""
+        """Send the next request on an idle connection. If no request is due, keep the connection until one is."""
         if self._stopped or self._left == 0:
             return
         if not self._paced:
@@ -83,7 +84,7 @@ class Load:
         connection.send(self._make_request(self._number - 1), due)
 
     def take_answer(self, connection: "_Connection", head: bytes, body: bytes, due: float) -> None:
-        """Count a response."""
+        """Count a response to a request that was due at `due`."""
         if head.startswith(self._expected):
             self.answered += 1
             self.latencies.append(time.perf_counter() - due)
@@ -95,7 +96,7 @@ class Load:
             self.lost(None)
 
     def lost(self, reason: str | None) -> None:
-        """Record the end of a connection: by `reason` during a request, or normally (None)."""
+        """Record the end of a connection. `reason`: why it ended during a request. None if it ended normally."""
         if reason is not None and not self._stopped:
             self.failures[reason] += 1
         self._open -= 1
@@ -114,12 +115,12 @@ class _Connection(asyncio.Protocol):
         self._due = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are not subclasses of asyncio's.
+        # uvloop's transports are no subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
         self._load.opened()
 
     def send(self, request: bytes, due: float) -> None:
-        """Send the next request."""
+        """Send the next request on this connection."""
         assert self._transport is not None
         self.waiting = True
         self._due = due
@@ -144,7 +145,7 @@ class _Connection(asyncio.Protocol):
             self._load.lost(f"connection lost ({error or 'closed by the server'})")
 
     def close(self) -> None:
-        """End the connection and abandon its request."""
+        """Close the connection, even during a request."""
         self.waiting = False
         if self._transport is not None:
             self._transport.abort()
@@ -161,10 +162,11 @@ async def running_load(
     limit: int | None = None,
     per_second: float | None = None,
 ) -> AsyncIterator[Load]:
-    """Run load on a port of the loopback interface, from the first request until the last connection is closed.
+    """Send requests to a port of the loopback interface within the context. At the end, all connections are closed.
 
-    Each connection sends immediately after its response (closed loop), or with `per_second` when a request is due (open
-    loop, with latencies from that time). Requests are numbered from `first`; `limit` ends the sending.
+    Each connection sends its next request immediately after a response (closed loop). With `per_second`, a request is
+    sent when it is due, and its latency counts from that time (open loop). Requests are numbered from `first`. After
+    `limit` requests, no more are sent.
     """
     loop = asyncio.get_running_loop()
     load = Load(make_request, expected, first, limit)
@@ -188,5 +190,5 @@ async def running_load(
             await asyncio.wait({pacing})
         for connection in opened:
             connection.close()
-        # Transports notify their protocols in the next iteration of the event loop.
+        # Transports call their protocols in the next iteration of the event loop.
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Measures a process from outside while load runs on one of its ports."""
+"""Measures a process from outside, while load runs on one of its ports."""
 
 import asyncio
 import time
@@ -13,7 +13,8 @@ from loadtests.bench.progress import Progress
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The measured period: expected and other responses, and the cost for the process."""
+    """The results of the measured period: expected responses, other responses, and what they cost the
+    process."""
 
     requests: int
     seconds: float
@@ -21,7 +22,7 @@ class Measured:
     latencies: Sequence[float]
     failures: dict[str, int]
     answered: int
-    """Total number of expected responses, including those before and after the measured period."""
+    """Number of all expected responses, including those before and after the measured period."""
 
     @property
     def per_second(self) -> float:
@@ -29,16 +30,18 @@ class Measured:
 
     @property
     def cpu_us(self) -> float:
-        """Return the CPU time of the process per request, in microseconds."""
+        """Return the CPU time of the process per request in microseconds."""
         return 1e6 * self.cpu_seconds / self.requests if self.requests else float("nan")
 
     def latency(self, part: str) -> list[Figure]:
-        """Return p50 and p99 of the requests, and the number of unexpected responses."""
+        """Return three figures: the p50 and the p99 of the latency, and the number of unexpected
+        responses."""
         return [*latency_figures(part, "request", self.latencies), failure_figure(part, self.failures)]
 
 
 def failure_figure(part: str, failures: dict[str, int]) -> Figure:
-    """Return the number of unexpected responses, with the first one in the name."""
+    """Return the number of unexpected responses as a figure. If there are any, the name of the figure
+    quotes the first one."""
     first = f" ({next(iter(failures))[:80]})" if failures else ""
     return Figure(part, f"other answers{first}", sum(failures.values()), "", target=0)
 
@@ -69,6 +72,6 @@ async def measure_load(
         took = time.perf_counter() - started
         latencies = list(load.latencies)
         load.stop()
-        # Requests in flight are completed, because the process would count aborted ones as failures.
+        # Wait for requests in flight: the process would count them as failures if they were cut off.
         await asyncio.sleep(0.3)
         return Measured(requests, took, used, latencies, dict(load.failures), load.answered)

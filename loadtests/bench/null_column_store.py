@@ -6,16 +6,16 @@ from typing import Any
 
 from storage_backends.column_store.interface import Lines, QueryResult
 
-# More rows than any record has, so that the record counts as stored.
+# More rows than any record has. With this number, a record counts as stored.
 _ALL_ROWS = 2**31
 
 
 class NullColumnStore:
-    """Remembers the tokens of inserts, so that a consumer finds its chunk stored."""
+    """Remembers the tokens of inserts, so that a consumer finds that its chunk is stored."""
 
     def __init__(self) -> None:
         self.rows: dict[str, int] = {}
-        """Rows inserted, by table."""
+        """Number of inserted rows, by table."""
         self._tokens: set[str] = set()
 
     async def insert(self, table: str, lines: Lines, rows: int, token: str, before: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Measurements on Kafka and Redis, which this module starts."""
+"""Measures parts on Kafka and Redis. Both are started for the measurement."""
 
 import asyncio
 import tempfile
@@ -22,13 +22,13 @@ from wiring.processes.migrate import all_topics, topic_settings
 
 
 async def measure_edge_on_kafka(progress: Progress, length: RunLength) -> list[Figure]:
-    """Like `measure_edge`, with each response acknowledged by the broker, and keys and limits in Redis."""
+    """Measure the edge like `measure_edge`. The broker acknowledges each request, and keys and limits are in Redis."""
     async with running_engines(progress) as (kafka, redis):
         return await measure_edge(progress, length, production(kafka.bootstrap, redis.url))
 
 
 async def measure_consumer_on_kafka(progress: Progress, length: RunLength) -> list[Figure]:
-    """Measure one consumer of all partitions."""
+    """Measure one consumer that reads all partitions."""
     async with running_engines(progress) as (kafka, _):
         return await measure_on_kafka(progress, length, kafka.bootstrap)
 
@@ -37,8 +37,8 @@ async def measure_consumer_on_kafka(progress: Progress, length: RunLength) -> li
 async def running_engines(
     progress: Progress, partitions: int | None = None
 ) -> AsyncIterator[tuple[KafkaBroker, RedisServer]]:
-    """Run Kafka with the topics of Pharos, and Redis. `partitions` is the number for each topic; the default is that of
-    the setting. Raises `ChildFailed` if one cannot be started."""
+    """Run Kafka with the topics of Pharos, and Redis, within the context. `partitions`: the number of partitions of
+    each topic; the default is that of the setting. Raises `ChildFailed` if one of them cannot be started."""
     settings = Settings() if partitions is None else Settings(kafka_partitions=partitions)
     with tempfile.TemporaryDirectory(prefix="pharos-bench-") as folder, ExitStack() as exits:
         try:

@@ -1,5 +1,5 @@
-"""OTLP and heartbeats: the edge's cost per record for each signal and encoding, the consumer's cost per record, and
-ClickHouse's share."""
+"""Measures OTLP and heartbeats: the cost per record for the edge (for each signal and encoding) and for the consumer,
+and ClickHouse's part of it."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ _NAMES = {"traces": "span", "logs": "log record", "metrics": "data point"}
 
 
 async def measure_otlp_edge(progress: Progress, length: RunLength) -> list[Figure]:
-    """Measure 100 records per request, in protobuf and JSON."""
+    """Measure the edge with 100 records per request, in protobuf and in JSON."""
     figures = []
     for signal, name in _NAMES.items():
         for coding in ("json", "protobuf"):
@@ -50,7 +50,7 @@ def _target(coding: str) -> float | None:
 
 
 async def measure_otlp_consumer(progress: Progress, length: RunLength) -> list[Figure]:
-    """Measure from the log up to the insert, and ClickHouse's share of a row, from JSON."""
+    """Measure the consumer with JSON bodies, from the log to the insert, and ClickHouse's part of the cost of a row."""
     figures = []
     for signal, name in _NAMES.items():
         for coding in ("json", "protobuf"):
@@ -74,7 +74,8 @@ async def measure_otlp_consumer(progress: Progress, length: RunLength) -> list[F
 
 
 async def measure_heartbeats(progress: Progress, length: RunLength) -> list[Figure]:
-    """Measure one signal per request, and the top of the hour: 10,000 signals within one second on an idle edge."""
+    """Measure the edge with one signal per request. Also measure the top of the hour: an idle edge receives 10,000
+    signals within one second."""
     part = "edge, heartbeats"
     async with fresh_edge(EMBEDDED) as edge:
         requests = heartbeat_requests(edge.monitor_key, HEARTBEAT)

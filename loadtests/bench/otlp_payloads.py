@@ -1,4 +1,4 @@
-"""OTLP bodies as the SDKs' HTTP instrumentation sends them, in JSON and in protobuf."""
+"""Makes OTLP bodies, as the HTTP instrumentation of SDKs sends them, in JSON and in protobuf."""
 
 import base64
 import random
@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 RECORDS = 100
-"""Spans, log records or data points per request."""
+"""Number of spans, log records or data points in each request."""
 
 _SERVICES = ("checkout", "catalog", "accounts")
 _ROUTES = ("/orders/{id}", "/orders", "/products/{slug}", "/cart/items")
@@ -26,8 +26,8 @@ _MESSAGES: Mapping[str, Any] = {
 
 
 def otlp_bodies(signal: str, coding: str, count: int, seed: int = 1) -> list[bytes]:
-    """Return `count` different bodies of `RECORDS` records. `signal`: traces, logs or metrics; `coding`: json or
-    protobuf."""
+    """Return `count` different bodies of `RECORDS` records each. `signal`: traces, logs or metrics. `coding`:
+    json or protobuf."""
     chance = random.Random(seed)
     now = time.time_ns()
     documents = [_DOCUMENTS[signal](chance, now) for _ in range(count)]
@@ -37,7 +37,7 @@ def otlp_bodies(signal: str, coding: str, count: int, seed: int = 1) -> list[byt
 
 
 def _with_base64(value: Any) -> Any:
-    # Protobuf's JSON mapping has IDs in base64, OTLP's in hexadecimal.
+    # The JSON mapping of protobuf writes IDs in base64. OTLP writes them in hexadecimal.
     if isinstance(value, dict):
         return {
             name: base64.b64encode(bytes.fromhex(member)).decode() if name in _IDS else _with_base64(member)
@@ -204,5 +204,5 @@ _DOCUMENTS: Mapping[str, Callable[[random.Random, int], dict[str, Any]]] = {
 
 
 def average_record_bytes(bodies: Sequence[bytes]) -> float:
-    """Return bytes of body per record."""
+    """Return the average number of bytes per record."""
     return sum(map(len, bodies)) / len(bodies) / RECORDS

@@ -1,4 +1,5 @@
-"""Ingest bodies as instrumented applications send them, prepared once and numbered when they are sent."""
+"""Makes ingest bodies, as instrumented applications send them. They are prepared once, and numbered when they are
+sent."""
 
 import random
 from collections.abc import Sequence
@@ -7,8 +8,8 @@ from typing import Any
 
 import orjson
 
-# A placeholder in the IDs of each body and its events. The same number of digits replaces it when the body is sent, so
-# that no length changes.
+# A placeholder in the IDs of each body and of its events. When the body is sent, the same number of digits replaces
+# it, so that no length changes.
 _NUMBER = b"@@@@@@@@@@"
 
 _SERVICES = ("checkout", "catalog", "accounts", "search", "mailer")
@@ -21,7 +22,8 @@ def make_bodies(count: int, events: int, seed: int = 1) -> list[bytes]:
     """Return `count` different JSON bodies of `events` events, about 515 bytes per event, with placeholders for
     numbers.
 
-    They differ because the log compresses neighbouring records together: copies would cost it almost nothing.
+    The bodies must differ, because the log compresses neighbouring records together: copies would cost the log almost
+    nothing.
     """
     chance = random.Random(seed)
     now = datetime.now(UTC)
@@ -29,7 +31,8 @@ def make_bodies(count: int, events: int, seed: int = 1) -> list[bytes]:
 
 
 def number_body(body: bytes, number: int) -> bytes:
-    """Return the body with its number in the IDs of the batch and its events: unique among 10^10 numbers."""
+    """Return the body with `number` in the ID of the batch and in the IDs of its events. There are 10^10 different
+    numbers."""
     return body.replace(_NUMBER, b"%010d" % number)
 
 
@@ -105,5 +108,5 @@ def _log(chance: random.Random) -> dict[str, Any]:
 
 
 def average_event_bytes(bodies: Sequence[bytes], events: int) -> float:
-    """Return bytes of body per event."""
+    """Return the average number of bytes per event."""
     return sum(map(len, bodies)) / len(bodies) / events

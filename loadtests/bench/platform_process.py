@@ -1,4 +1,4 @@
-"""`pharos up` as a separate process on a new data folder."""
+"""Runs `pharos up` as a process of its own, on a data folder of its own."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ _STORED_EVENTS = f'pharos_consumer_rows_total{{table="{EVENTS}"}}'
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """The running process, its address and its keys."""
+    """A running platform, its address and its keys."""
 
     pid: int
     port: int
@@ -34,19 +34,20 @@ class Platform:
     ingest_key: str
     api_token: str
     seconds_to_ready: float
-    """From the start of the process to the first 200 of /health/ready."""
+    """Seconds from the start of the process to the first 200 of /health/ready."""
     http: aiohttp.ClientSession
-    """A session with the ingest key; paths are relative to the platform's root."""
+    """An HTTP session that sends the ingest key. Paths are relative to the root of the platform."""
 
     async def stored_events(self) -> float:
-        """Return the number of events that the consumer has inserted so far, by its own counter."""
+        """Return how many events the consumer has inserted so far, as its counter says."""
         async with self.http.get(f"http://127.0.0.1:{self.metrics_port}/metrics") as response:
             lines = (await response.text()).splitlines()
         found = (line for line in lines if line.startswith(_STORED_EVENTS))
         return sum(float(line.rsplit(" ", 1)[1]) for line in found)
 
     async def query(self, sql: str) -> dict[str, Any]:
-        """Return the only row of a `pharos query`. Raises `ChildFailed` if the command fails."""
+        """Return the only row of the result of `pharos query`. Raises `ChildFailed` if the command
+        fails."""
         process = await asyncio.create_subprocess_exec(
             _PHAROS, "query", "--json", "--data", self.folder, sql, stdout=asyncio.subprocess.PIPE
         )
@@ -59,7 +60,8 @@ class Platform:
 
 @asynccontextmanager
 async def running_platform(data: Path | None = None) -> AsyncIterator[Platform]:
-    """Run a platform whose account has no rate limit, on this data folder, or on a temporary one."""
+    """Run a platform within the context. Its account has no rate limit. `data`: its data folder; None:
+    a temporary one."""
     with tempfile.TemporaryDirectory(prefix="pharos-bench-") as scratch:
         folder = data or Path(scratch) / "data"
         output = Path(scratch) / "output.log"

@@ -1,4 +1,4 @@
-"""CPU time and memory of a process, read from outside, and the size of the machine."""
+"""Reads the CPU time and the memory of a process from outside, and the size of the machine."""
 
 from pathlib import Path
 
@@ -6,13 +6,13 @@ import psutil
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return user and system time of the process and its threads so far, in seconds (to about 0.01)."""
+    """Return the user and system time of the process with all its threads so far, in seconds (to about 0.01)."""
     times = psutil.Process(pid).cpu_times()
     return float(times.user + times.system)
 
 
 def thread_cpu_seconds(pid: int) -> dict[int, float]:
-    """Return user and system time by thread (the system's thread ID), in seconds (to about 0.01 each)."""
+    """Return the user and system time of each thread in seconds (to about 0.01), by the system's thread ID."""
     return {t.id: t.user_time + t.system_time for t in psutil.Process(pid).threads()}
 
 
@@ -22,8 +22,8 @@ def resident_mb(pid: int) -> float:
 
 
 def peak_mb(pid: int) -> float:
-    """Return the peak resident memory since the start or the last `forget_peak`, in MB (2^20 bytes). On other systems
-    than Linux: the current resident memory."""
+    """Return the peak of the resident memory in MB (2^20 bytes), since the start or the last `forget_peak`. On other
+    systems than Linux, return the current resident memory."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except FileNotFoundError:
@@ -33,7 +33,7 @@ def peak_mb(pid: int) -> float:
 
 
 def forget_peak(pid: int) -> None:
-    """Reset the peak to the current resident memory, on Linux only."""
+    """Make the current resident memory the new peak. Works on Linux only."""
     try:
         # proc_pid_clear_refs(5): 5 resets the high-water mark.
         Path(f"/proc/{pid}/clear_refs").write_text("5")
@@ -42,5 +42,5 @@ def forget_peak(pid: int) -> None:
 
 
 def machine_size() -> tuple[int, float]:
-    """Return logical cores, and GB (2^30 bytes) of memory."""
+    """Return the number of logical cores, and the memory in GB (2^30 bytes)."""
     return psutil.cpu_count() or 0, psutil.virtual_memory().total / 2**30

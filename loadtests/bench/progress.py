@@ -13,22 +13,22 @@ _TICK = 0.25
 
 
 class Progress:
-    """A line for the whole run, and a line for the current step. Made by `showing_progress`."""
+    """Two lines: one for the whole run, one for the current step. Made by `showing_progress`."""
 
     def __init__(self, shown: RichProgress, whole: TaskID) -> None:
         self._shown = shown
         self._whole = whole
 
     def begin_part(self, name: str) -> None:
-        """Begin a part."""
+        """Begin to show a part of the benchmark."""
         self._shown.update(self._whole, description=name)
 
     def end_part(self) -> None:
-        """End the part."""
+        """End the part that is shown."""
         self._shown.advance(self._whole)
 
     async def pass_time(self, label: str, seconds: float) -> None:
-        """Wait for `seconds`, with a progress bar."""
+        """Wait for `seconds` and show a progress bar."""
         begun = time.monotonic()
         with self.step(label, seconds) as report_progress:
             while (passed := time.monotonic() - begun) < seconds:
@@ -37,7 +37,8 @@ class Progress:
 
     @contextmanager
     def step(self, label: str, total: float | None) -> Iterator[Callable[[float], None]]:
-        """Begin a step; call the returned function with the amount of `total` that is done."""
+        """Begin a step. Call the returned function with the amount that is done; `total` is the whole
+        amount."""
         task = self._shown.add_task(f"  {label}", total=total)
         try:
             yield lambda done: self._shown.update(task, completed=done)
@@ -47,7 +48,8 @@ class Progress:
 
 @contextmanager
 def showing_progress(parts: int) -> Iterator[Progress]:
-    """Show progress over this number of parts. Nothing is shown if standard error is not a terminal."""
+    """Show the progress of a run with this number of parts. Show nothing if standard error is not a
+    terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with RichProgress(

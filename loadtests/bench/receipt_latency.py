@@ -1,4 +1,4 @@
-"""The time from a batch's 202 until its receipt is `stored`, at the default rate of an account."""
+"""Measures the time from the 202 for a batch until its receipt is `stored`, at the default rate limit of an account."""
 
 import asyncio
 import time
@@ -16,17 +16,18 @@ _BATCH_EVENTS = 100
 _EVENTS_PER_SECOND = 5000
 _CONNECTIONS = 16
 _SAMPLERS = 4
-# Interval of reads of receipts. Reads cost the platform CPU time, so the interval balances precision against additional
-# load.
+# Seconds between two reads of a receipt. Reads cost the platform CPU time, so the value is a compromise between
+# precision and additional load.
 _POLL_SECONDS = 0.04
-# Sampled batches have numbers from here on; no other batch has them.
+# The batches whose receipts are read have numbers from here on. No other batch has such a number.
 _FIRST_SAMPLE = 5 * 10**9
 
 
 async def measure_receipts(
     progress: Progress, length: RunLength, platform: Platform, first: int
 ) -> list[Figure]:
-    """Return p50 and p99 from a 202 to `stored` over HTTP, to about 0.04 s. Batches are numbered from `first`."""
+    """Return the p50 and the p99 of the time from a 202 to `stored` over HTTP, to about 0.04 s. The batches for the
+    load are numbered from `first`."""
     part = f"receipts at {_EVENTS_PER_SECOND:,} events/s"
     seconds: list[float] = []
     async with running_load(
@@ -54,7 +55,7 @@ async def measure_receipts(
 async def _sample(platform: Platform, sampler: int, end: float, seconds: list[float]) -> None:
     (body,) = make_bodies(1, _BATCH_EVENTS, seed=sampler)
     number = _FIRST_SAMPLE + sampler * 10**6
-    # Spread out, so that not all samples fall into the same chunks.
+    # Start the samplers at different times, so that not all samples are in the same chunks.
     await asyncio.sleep(0.15 * sampler)
     while time.monotonic() < end:
         number += 1

@@ -17,7 +17,7 @@ _PACKAGES = ("aiohttp", "uvloop", "msgspec", "chdb-core", "fastapi")
 
 
 def describe_machine() -> dict[str, str]:
-    """Return a description of the machine."""
+    """Return texts about the processor, the operating system, and the versions of Python and of packages."""
     versions = " ".join(f"{name} {version(name)}" for name in _PACKAGES)
     cores, memory = machine_size()
     return {
@@ -37,7 +37,7 @@ def _processor() -> str:
 
 
 def show_table(console: Console, figures: Sequence[Figure], machine: Mapping[str, str]) -> None:
-    """Print the figures part by part."""
+    """Print the figures, grouped by part."""
     for name, value in machine.items():
         console.print(f"{name:<10} {value}", style="dim", highlight=False, soft_wrap=True)
     table = Table("Part", "Figure", box=None, pad_edge=False)
@@ -76,7 +76,8 @@ def _number(value: float) -> str:
 
 
 def to_json(figures: Sequence[Figure], machine: Mapping[str, str], quick: bool) -> bytes:
-    """Return JSON: `{"machine": …, "quick": …, "figures": [{part, name, value, unit, target, …}]}`."""
+    """Return the figures as JSON: `{"machine": …, "quick": …, "figures": [{part, name, value, unit,
+    target, …}]}`."""
     rows = [
         {
             "part": figure.part,

@@ -1,25 +1,25 @@
-"""Lengths of the measurements."""
+"""Says how long measurements run."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class RunLength:
-    """Seconds and numbers of events."""
+    """How many seconds measurements run, and how many events they use."""
 
     warm_up: float
     seconds: float
     informative_seconds: float
-    """Seconds for figures without a target."""
+    """Seconds for figures that have no target."""
     consumer_events: int
     whole_events: int
     idle_seconds: float
-    """Seconds between readiness and the measurement of idle memory."""
+    """Seconds from readiness to the measurement of idle memory."""
     receipt_seconds: float
     telemetry_events: int
-    """Telemetry events for the reads; the same numbers of spans, log records and data points are stored too."""
+    """Number of telemetry events for the reads. As many spans, log records and data points are stored too."""
     telemetry_reads: int
-    """Number of requests for each read of telemetry."""
+    """Number of requests for each kind of read of telemetry."""
 
 
 FULL = RunLength(

@@ -1,6 +1,7 @@
-"""`python -m loadtests.bench.scan`: CPU time of a scan in which 100,000 heartbeats become late, and then down.
+"""`python -m loadtests.bench.scan`: measures the CPU time of the heartbeat scan when 100,000 heartbeats become
+late, and then down.
 
-Each change also writes an alert event. Then all deadlines move past a gap.
+Each change also writes an alert event. At the end, all deadlines are moved past a gap.
 """
 
 import argparse
@@ -35,7 +36,7 @@ _AT_ONCE = 5000
 
 
 async def _fill(url: str, count: int) -> None:
-    """Add heartbeats that are up, with the same deadline."""
+    """Add `count` heartbeats that are up and have the same deadline."""
     engine = open_engine(url)
     await upgrade_database(engine)
     now = datetime.now(UTC)
@@ -51,7 +52,7 @@ async def _fill(url: str, count: int) -> None:
 
 
 def _heartbeat(number: int, environment: int, now: datetime) -> dict[str, Any]:
-    # Half with a period, half with a cron expression.
+    # Half of the heartbeats have a period, the other half a cron expression.
     schedule = (
         {"period_seconds": 3600, "cron": None}
         if number % 2
@@ -93,7 +94,7 @@ def _cpu_seconds() -> float:
 
 
 async def _measure(states: MonitorStates) -> dict[str, float]:
-    """Return CPU seconds of this process for each pass over all heartbeats."""
+    """Return the CPU seconds of this process for each pass over all heartbeats."""
     report = {}
     for name, at_ms in (
         ("nothing due", _T0),
@@ -101,7 +102,7 @@ async def _measure(states: MonitorStates) -> dict[str, float]:
         ("all become down", _T0 + _HOUR_MS + _GRACE_MS),
     ):
         now_ms = at_ms + 10_000
-        # Store that Pharos ran all the time between the passes.
+        # Store that Pharos ran all the time between two passes.
         for clock in (topics.HEARTBEATS, SCAN_CLOCK):
             await states.note_progress(Progress(clock, 0, now_ms))
         scan = HeartbeatScan(states, asyncio.Event(), lambda now_ms=now_ms: now_ms)  # type: ignore[misc]
@@ -128,7 +129,7 @@ async def _run(url: str | None, count: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print the figures as JSON."""
+    """Run the scan, and print the figures as JSON."""
     parser = argparse.ArgumentParser(
         prog="python -m loadtests.bench.scan",
         description="Measure a scan in which all heartbeats become late, and then down. CPU is this process's.",

@@ -1,4 +1,5 @@
-"""`python -m loadtests.bench.site_report`: the time of a report on a site with 10 million page views in 90 days."""
+"""`python -m loadtests.bench.site_report`: measures how long a report takes for a site with 10 million page views in
+90 days."""
 
 import argparse
 import asyncio
@@ -30,7 +31,7 @@ from storage_backends.sql_files import read_sql
 _FILL = read_sql(__file__)
 _DAYS = 90
 _ZONE = "Europe/Oslo"
-# The afternoon of the last day: today is half over.
+# The time is the afternoon of the last day, so that about half of today is over.
 _NOW = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
 _TARGETS_MS = {30: 500.0, 365: 2000.0}
 _FILTERS: Mapping[str, VisitFilters] = {
@@ -54,7 +55,7 @@ async def _fill(store: ChdbColumnStore, views: int) -> None:
 
 
 async def _refresh(store: ChdbColumnStore) -> float:
-    """Refresh the daily rollups as the control plane does in the background; return CPU seconds."""
+    """Refresh the daily rollups, as the control plane does in the background. Return the CPU seconds."""
     today = day_of(_NOW, _ZONE)
     before = cpu_seconds(os.getpid())
     days = days_between(today - timedelta(days=2 * 365), today - timedelta(days=1))
@@ -65,7 +66,7 @@ async def _refresh(store: ChdbColumnStore) -> float:
 async def _report(
     store: ChdbColumnStore, days: int, filters: VisitFilters, now: datetime
 ) -> dict[str, float]:
-    """Make one report; return milliseconds, CPU milliseconds and the number of rows read."""
+    """Make one report. Return milliseconds, CPU milliseconds and the number of rows read."""
     request = ReportRequest(1, _ZONE, filters, Goals(("purchase",), ("/products/7",)), now)
     rows, cpu, begun = await _rows_read(store), cpu_seconds(os.getpid()), time.perf_counter()
     report = await site_report(store, request, days)
@@ -80,8 +81,8 @@ async def _rows_read(store: ChdbColumnStore) -> int:
 
 
 async def _child(folder: Path, days: int, name: str, times: int, moving: bool) -> None:
-    """Make reports one after the other in a new process. `moving`: each report is at a later time, so that today's
-    rollup is stale."""
+    """Make reports one after the other in a new process. `moving`: each report has a later time, so that the rollup
+    of today is stale."""
     store = await open_chdb(folder)
     forget_peak(os.getpid())
     reports = []
@@ -100,7 +101,7 @@ def _run_child(folder: Path, days: int, name: str, times: int, *, moving: bool) 
 
 
 def _drop_caches() -> bool:
-    """Drop the system's disk cache, which only root may do."""
+    """Drop the disk cache of the system. Only root may do this: return False if it failed."""
     try:
         os.sync()
         Path("/proc/sys/vm/drop_caches").write_text("3")
@@ -159,7 +160,7 @@ async def _prepare(folder: Path, views: int) -> float:
 
 
 def main() -> None:
-    """Fill the store, refresh its rollups, measure reports; print a table, or JSON."""
+    """Fill the store, refresh its rollups, and measure reports. Print a table, or JSON."""
     if sys.argv[1:2] == ["--child"]:
         folder_name, days, name, times, moving = sys.argv[2:]
         asyncio.run(_child(Path(folder_name), int(days), name, int(times), bool(int(moving))))
@@ -175,7 +176,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pharos-bench-") as made:
         folder = Path(made) / "clickhouse"
-        # In a separate process, so that the measured processes start with empty memory.
+        # Do this in a process of its own, so that the measured processes start with nothing in memory.
         command = [sys.executable, "-m", "loadtests.bench.site_report", "--prepare", str(folder)]
         prepared = subprocess.run(
             [*command, str(arguments.views)], stdout=subprocess.PIPE, text=True, check=True

@@ -1,4 +1,5 @@
-"""The latency of each read of telemetry over the API, for an environment with the telemetry of 30 days."""
+"""Measures the latency of each read of telemetry over the API, for an environment that has telemetry of 30
+days."""
 
 import json
 import tempfile
@@ -24,14 +25,15 @@ _P95_TARGET_MS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """One kind of read: its path below the environment."""
+    """One kind of read, and its path below the environment's path."""
 
     name: str
     path: str
 
 
 async def measure_telemetry_reads(progress: Progress, length: RunLength) -> list[Figure]:
-    """Measure p50 and p95 of each read, one after the other, and the CPU time of the whole process."""
+    """Measure the p50 and the p95 of each read, one read after the other, and the CPU time of the whole
+    process."""
     with tempfile.TemporaryDirectory(prefix="pharos-bench-") as name:
         folder = Path(name)
         async with running_platform(folder):
@@ -43,7 +45,7 @@ async def measure_telemetry_reads(progress: Progress, length: RunLength) -> list
             "events": length.telemetry_events,
         }
         samples = await fill_telemetry(progress, arguments)
-        # Deleted, because the next start writes it again with its own address.
+        # Delete the file, because the next start writes it again with its own address.
         (folder / "credentials.json").unlink()
         filled_at = datetime.now(UTC)
         async with running_platform(folder) as platform:
@@ -56,7 +58,7 @@ async def measure_telemetry_reads(progress: Progress, length: RunLength) -> list
 
 
 async def fill_telemetry(progress: Progress, arguments: dict[str, object]) -> dict[str, str]:
-    """Fill the column store; return the IDs of a trace and of a group of exceptions."""
+    """Fill the column store. Return the IDs of a trace and of a group of exceptions to read."""
     async with running_child("telemetry_rows", arguments) as child:
         with progress.step(f"{arguments['events']:,} events", STATEMENTS) as report_progress:
             for done in range(STATEMENTS):
@@ -71,7 +73,8 @@ def _make_reads(samples: dict[str, str], filled_at: datetime) -> Sequence[_Read]
     to = quote(filled_at.isoformat())
 
     def last(days: str) -> str:
-        # The rows end at the time when filling began: an hour after that time would be empty.
+        # The rows end at the time when filling began. A range of one hour from the current time would be
+        # empty.
         hours = {"1h": 1, "24h": 24, "30d": 720}[days]
         begin = datetime.fromtimestamp(filled_at.timestamp() - 3600 * hours - 3600, UTC)
         return f"from={quote(begin.isoformat())}&to={to}"
@@ -114,7 +117,7 @@ async def _measure(
     used = 0.0
     failures: dict[str, int] = {}
     with progress.step(read.name, length.telemetry_reads) as report_progress:
-        # The first request warms up and is not measured.
+        # The first request is a warm-up and is not measured.
         for number in range(length.telemetry_reads + 1):
             cpu, begun = cpu_seconds(platform.pid), perf_counter()
             async with platform.http.get(url, headers=headers) as response:

@@ -14,7 +14,7 @@ from storage_backends.sql_files import read_statements
 
 DAYS = 30
 SHARES = {"events": 1.0, "spans": 0.5, "records": 0.5, "points": 0.2}
-"""Rows of each kind, for one telemetry event."""
+"""Number of rows of each kind for one telemetry event."""
 STATEMENTS = DAYS * len(SHARES)
 _SQL = read_statements(__file__)
 
@@ -25,7 +25,7 @@ async def _fill(folder: Path, environment: str, events: int) -> None:
     now_s = int(time.time())
     for day in range(DAYS):
         for kind, share in SHARES.items():
-            # Whole traces.
+            # Make only whole traces.
             rows = max(1, int(events * share) // DAYS // 10) * 10
             parameters = {
                 "environment": environment,

@@ -1,4 +1,5 @@
-"""The whole platform as one process: start, idle, a flood of events until all are stored, receipts, control."""
+"""Measures the whole platform as one process: its start, its idle state, many events until all are stored,
+receipts, and the control plane."""
 
 import asyncio
 import time
@@ -24,7 +25,7 @@ _REST_TARGET_MB = 450.0
 _STORE_SECONDS = 600.0
 _POLL_SECONDS = 0.1
 _STORED = "SELECT count() AS rows, uniqExact(id) AS events FROM pharos.telemetry_events"
-# The waits of each batch, by the timestamps of the edge and of the insert.
+# The query returns how long each batch has waited, by the times of the edge and of the insert.
 _WAITS = (
     "SELECT quantilesExact(0.5, 0.99)(toUnixTimestamp64Milli(stored_at) - toUnixTimestamp64Milli(received_at)) "
     "AS milliseconds FROM pharos.ingest_receipts"
@@ -41,7 +42,8 @@ class _Flood:
 
 
 async def measure_whole(progress: Progress, length: RunLength) -> list[Figure]:
-    """Return the figures of `pharos up` on an empty folder, and of its control plane with a filled table."""
+    """Return the figures of `pharos up` on an empty folder, and of its control plane once the table of events
+    is filled."""
     async with running_platform() as platform:
         return [
             Figure(_PART, "start to ready", platform.seconds_to_ready, "s"),
@@ -120,7 +122,7 @@ async def _wait_for_answers(load: Load, report_progress: Callable[[float], None]
 async def _wait_until_stored(
     platform: Platform, events: int, report_progress: Callable[[float], None]
 ) -> None:
-    # The counter costs the platform less than a query.
+    # Reading the counter costs the platform less than a query.
     deadline = time.monotonic() + _STORE_SECONDS
     while (stored := await platform.stored_events()) < events:
         if time.monotonic() > deadline:

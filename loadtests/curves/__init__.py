@@ -1,2 +1,2 @@
-"""Curves of the cost of an event as a function of the number of batches, keys, partitions, stored rows, sites and
+"""Measures curves: what an event costs, depending on the number of batches, keys, partitions, stored rows, sites and
 heartbeats."""

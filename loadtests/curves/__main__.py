@@ -1,4 +1,4 @@
-"""`python -m loadtests.curves`: measure the cost of an event as a function of the sizes that may affect it."""
+"""`python -m loadtests.curves`: measures what an event costs, depending on the size of everything else."""
 
 import argparse
 import sys
@@ -28,7 +28,7 @@ from tests.support.engines import EngineMissing
 _RESULTS = Path("curves-results.json")
 _IMAGES = Path("docs/images")
 _PUBLISHED = Path(__file__).with_name("published.json")
-# Each point of a curve is one measurement. There are more of them than in `make bench`, and they are shorter.
+# Each point of a curve is a measurement. A run has more of them than `make bench`, and they are shorter.
 _FULL = replace(FULL, warm_up=1.5, seconds=5.0, informative_seconds=8.0, consumer_events=200_000)
 _QUICK = replace(QUICK, consumer_events=20_000)
 _VIEWS = 100_000_000
@@ -108,7 +108,7 @@ def _results(given: argparse.Namespace) -> Results:
 
 
 def main() -> None:
-    """Exit with the status 0 if everything was measured; 1 if a part was not."""
+    """Exit with status 0 if everything was measured, and with status 1 if a part could not be measured."""
     given = _arguments()
     results = _results(given)
     write_results(given.json, encode_results(results), lambda: show_curves(Console(), results))

@@ -1,4 +1,5 @@
-"""Curves of the consumer of ingest batches: partitions, sizes of batches, and of ClickHouse: sizes of inserts."""
+"""Measures curves of the consumer of ingest batches, by partitions and by sizes of batches, and of ClickHouse, by
+sizes of inserts."""
 
 from dataclasses import replace
 
@@ -12,12 +13,13 @@ from loadtests.curves.points import Point
 _PARTITIONS = (1, 12, 120)
 _BATCHES = (1, 10, 100, 1000)
 _INSERTS = (100, 1_000, 10_000, 50_000)
-# One record for each event: filling the log takes much longer than consuming it.
+# Each event has a record of its own. Filling the log with these takes much longer than consuming them, so there
+# are fewer.
 _SINGLE_SHARE = 4
 
 
 async def measure_partitions(progress: Progress, length: RunLength) -> list[Point]:
-    """Measure one consumer of all partitions of a topic, from Kafka up to the insert."""
+    """Measure one consumer that reads all partitions of a topic, from Kafka to the insert."""
     points = []
     for partitions in _PARTITIONS:
         async with running_engines(progress, partitions) as (kafka, _):
@@ -29,7 +31,7 @@ async def measure_partitions(progress: Progress, length: RunLength) -> list[Poin
 
 
 async def measure_batches(progress: Progress, length: RunLength) -> list[Point]:
-    """Measure records of 1 to 1,000 events, from Kafka up to the insert."""
+    """Measure records of 1 to 1,000 events, from Kafka to the insert."""
     points = []
     async with running_engines(progress) as (kafka, _):
         for events in _BATCHES:
@@ -49,7 +51,7 @@ async def measure_batches(progress: Progress, length: RunLength) -> list[Point]:
 
 
 async def measure_inserts(progress: Progress, length: RunLength) -> list[Point]:
-    """Measure ClickHouse with inserts of at most this many rows, with and without the merges that follow."""
+    """Measure ClickHouse with inserts of different maximum sizes, with and without the merges that follow."""
     points = []
     for rows in _INSERTS:
         fewer = replace(length, consumer_events=min(length.consumer_events, 400 * rows))

@@ -1,4 +1,4 @@
-"""Curves of the edge on Kafka and Redis: batches, keys, accounts, partitions, rates of requests."""
+"""Measures curves of the edge on Kafka and Redis, by batches, keys, accounts, partitions and rates of requests."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ async def measure_batches(progress: Progress, length: RunLength) -> list[Point]:
     async with running_engines(progress) as (kafka, redis):
         with_accelerator = _engines(kafka.bootstrap, redis.url)
         for line, engines in (
-            # This line is measured first, because a broker needs some ten thousand requests to become fast, and the
+            # This line is measured first: a broker becomes fast only after some ten thousand requests, and the
             # costs of the model come from the second line.
             ("Python alone", replace(with_accelerator, accelerator="off")),
             ("with the accelerator", with_accelerator),
@@ -51,9 +51,10 @@ async def measure_batches(progress: Progress, length: RunLength) -> list[Point]:
 
 
 async def measure_keys(progress: Progress, length: RunLength) -> list[Point]:
-    """Measure requests of one event with keys in turn: first keys of one account, then keys of different accounts.
+    """Measure requests of one event that use different keys in turn: first keys of one account, then keys of
+    different accounts.
 
-    Each key is used once before: its first request reads it from Redis.
+    Each key is used once before the measurement, because the edge reads a key from Redis at its first request.
     """
     points = []
     async with running_engines(progress) as (kafka, redis):
@@ -95,7 +96,7 @@ async def measure_partitions(progress: Progress, length: RunLength) -> list[Poin
 
 
 async def measure_rates(progress: Progress, length: RunLength) -> list[Point]:
-    """Measure moderate rates, at which few requests share a produce request, with the response time."""
+    """Measure moderate rates, at which a produce request contains few requests. Also measure the response time."""
     points = []
     async with running_engines(progress) as (kafka, redis):
         for events in (1, 100):
@@ -112,7 +113,7 @@ async def measure_rates(progress: Progress, length: RunLength) -> list[Point]:
 
 
 def _cpu_of(engine: KafkaBroker | RedisServer) -> float:
-    """Return CPU seconds of an engine so far."""
+    """Return the CPU seconds that an engine has used so far."""
     assert engine.process is not None
     return cpu_seconds(engine.process.pid)
 

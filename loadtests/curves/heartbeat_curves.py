@@ -1,4 +1,5 @@
-"""Curves of heartbeats: a ping at the edge, a signal at the consumer, and the scan of due heartbeats."""
+"""Measures curves of heartbeats: a ping at the edge, a signal at the consumer, and the scan for due
+heartbeats."""
 
 import tempfile
 
@@ -12,11 +13,11 @@ from loadtests.curves.points import Point
 _HEARTBEATS = (1_000, 10_000, 100_000)
 _CONNECTIONS = 64
 _SCAN_SECONDS = 2.0
-"""Seconds between two scans, as in `consumers.scan_heartbeats`."""
+"""Seconds between two scans. `consumers.scan_heartbeats` has the same value."""
 
 
 async def measure_heartbeats(progress: Progress, length: RunLength) -> list[Point]:
-    """Measure with the embedded engines, as in `pharos up`: SQLite for log and states."""
+    """Measure with the embedded engines, as in `pharos up`: log and states are in SQLite."""
     points = []
     for heartbeats in _HEARTBEATS:
         label = f"{heartbeats:,} heartbeats"

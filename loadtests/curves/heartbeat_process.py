@@ -1,6 +1,7 @@
-"""A child process with a number of heartbeats in a database: the scan for due ones, and the consumer of signals.
+"""A child process that measures the scan for due heartbeats and the consumer of signals, with a number of
+heartbeats in a database.
 
-Measured on SQLite, as in `pharos up`, with the CPU time of the whole process.
+The database is SQLite, as in `pharos up`. The CPU time is that of the whole process.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ from tests.support.monitored import MINUTE, T0, Monitored, open_monitored
 _SCANS = 500
 _SIGNALS = 20_000
 _CHUNK = 2_000
-# Every heartbeat is due every 5 minutes, and gets its signal a minute before that.
+# Every heartbeat is due every 5 minutes. It gets its signal one minute before that.
 _SCHEDULE = {"period_seconds": 300, "grace_seconds": 60}
 _DUE_MS = T0 + 5 * MINUTE
 _DEADLINE_MS = T0 + 6 * MINUTE
@@ -68,7 +69,7 @@ async def _advance(states: MonitorStates, through_ms: int) -> None:
 
 
 async def _measure_signals(monitored: Monitored, ids: list[int]) -> float:
-    """Return CPU microseconds of a signal, of heartbeats in turn."""
+    """Return the CPU time of a signal in microseconds. The signals belong to the heartbeats in turn."""
     topic = HeartbeatsTopic(monitored.states)
     step = max(1, len(ids) // _SIGNALS)
     records = []
@@ -88,10 +89,10 @@ async def _measure_signals(monitored: Monitored, ids: list[int]) -> float:
 
 
 async def _measure_due(monitored: Monitored, scan: HeartbeatScan, clock: _Clock, heartbeats: int) -> float:
-    """Return CPU microseconds of a heartbeat when the deadlines of all have passed."""
-    # Heartbeats that got a signal have a later deadline, but all deadlines are before this time.
+    """Return the CPU time per heartbeat in microseconds if the deadlines of all heartbeats have passed."""
+    # A heartbeat that got a signal has a later deadline, but all deadlines are before this time.
     clock.now_ms = T0 + 20 * MINUTE
-    # Store that the scan ran meanwhile: a gap of the scan would move the deadlines.
+    # Store that the scan ran meanwhile: otherwise a gap of the scan would move the deadlines.
     await monitored.states.note_progress(Progress(SCAN_CLOCK, 0, clock.now_ms))
     await _advance(monitored.states, clock.now_ms)
     before = time.process_time()
@@ -105,7 +106,8 @@ async def _measure_due(monitored: Monitored, scan: HeartbeatScan, clock: _Clock,
 
 
 def main() -> None:
-    """Fill, measure, report. The argument is JSON: folder, and the number of heartbeats."""
+    """Fill the database, measure, and report. The argument is a JSON object: folder, and the number of
+    heartbeats."""
     arguments: dict[str, Any] = json.loads(sys.argv[1])
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run(Path(arguments["folder"]), arguments["heartbeats"]))

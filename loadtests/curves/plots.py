@@ -17,18 +17,18 @@ PICTURES: Mapping[str, Sequence[str]] = {
     "curves-stored-rows": ("view-store", "view-report", "view-visits", "view-check"),
     "curves-heartbeats": ("heartbeat-ping", "heartbeat-scan", "heartbeat-due"),
 }
-"""Curves by the name of their picture."""
+"""The names of the curves in each picture, by the name of the picture."""
 
 _PANEL = (4.6, 3.4)
 _COLUMNS = 2
 _MARKERS = "osD^v"
-# A curve that falls or grows by more than this is drawn with a logarithmic y-axis.
+# If the highest value of a curve is this many times its lowest value, the y-axis is logarithmic.
 _LARGE_RATIO = 20.0
 
 
 def draw_pictures(results: Results, folder: Path, ending: str = "svg") -> list[Path]:
-    """Draw each picture with at least one measured curve; return the files."""
-    # The same points then give the same bytes, and text stays searchable.
+    """Draw each picture for which at least one curve was measured. Return the files."""
+    # With these settings, the same points give the same bytes, and the text can be searched.
     matplotlib.rcParams.update({"svg.hashsalt": "pharos", "svg.fonttype": "none", "font.size": 9})
     files = []
     for name, curves in PICTURES.items():
@@ -39,7 +39,7 @@ def draw_pictures(results: Results, folder: Path, ending: str = "svg") -> list[P
 
 
 def _draw(results: Results, curves: Sequence[str], file: Path) -> Path:
-    # Three in one row instead of two and an empty place.
+    # Draw three curves in one row, instead of two rows with an empty place.
     columns = len(curves) if len(curves) == 3 else min(_COLUMNS, len(curves))
     rows = -(-len(curves) // columns)
     figure = Figure(figsize=(columns * _PANEL[0], rows * _PANEL[1]), facecolor="white", layout="constrained")
@@ -59,12 +59,12 @@ def _draw_curve(axes: Axes, results: Results, name: str) -> None:
     axes.set_xscale("log")
     if lowest > 0 and highest / lowest > _LARGE_RATIO:
         axes.set_yscale("log")
-        # Label the axis with plain numbers, and with more of them than powers of ten.
+        # Label the axis with plain numbers. Powers of ten alone would be too few labels.
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
     else:
-        # The axis starts at zero, so that a flat curve looks flat.
+        # Let the axis start at zero, so that a flat curve looks flat.
         axes.set_ylim(0, 1.25 * highest)
     axes.set_title(curve.title, fontsize=10)
     axes.set_xlabel(curve.x)

@@ -1,4 +1,4 @@
-"""The measured points of the curves, and the file that keeps them."""
+"""Defines the measured points of the curves, and reads and writes the file that keeps them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,10 +10,10 @@ import orjson
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A measured value `y` at `x`, on a line of a curve."""
+    """A measured value `y` for the size `x`, on one line of a curve."""
 
     curve: str
-    """A name in `CURVES`."""
+    """The name of the curve in `CURVES`."""
     line: str
     x: float
     y: float
@@ -21,7 +21,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The quantities that a curve shows, with units."""
+    """What a curve shows on its axes, with the units."""
 
     title: str
     x: str
@@ -50,26 +50,26 @@ CURVES: Mapping[str, Curve] = {
     "heartbeat-scan": Curve("Heartbeats: the scan", "heartbeats", "CPU ms a second"),
     "heartbeat-due": Curve("Heartbeats: all due at once", "heartbeats", "CPU µs a heartbeat"),
 }
-"""By name."""
+"""All curves, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The results of a run. `parts` maps the name of each measured part to its points."""
+    """The results of a run. `parts`: the points of each measured part, by the name of the part."""
 
     date: str
-    """YYYY-MM-DD."""
+    """The day of the measurement, as YYYY-MM-DD."""
     machine: Mapping[str, str]
     quick: bool
     parts: Mapping[str, Sequence[Point]]
 
     def values(self, curve: str, line: str) -> dict[float, float]:
-        """Return y by x of a line, sorted; empty if it was not measured."""
+        """Return the points of a line as y by x, sorted by x. Empty if the line was not measured."""
         found = [p for points in self.parts.values() for p in points if (p.curve, p.line) == (curve, line)]
         return {point.x: point.y for point in sorted(found, key=lambda point: point.x)}
 
     def lines(self, curve: str) -> list[str]:
-        """Return the names of a curve's lines, in the order of their measurement."""
+        """Return the names of the lines of a curve, in the order in which they were measured."""
         return list(
             dict.fromkeys(p.line for points in self.parts.values() for p in points if p.curve == curve)
         )
@@ -86,7 +86,7 @@ def read_results(file: Path) -> Results:
 
 
 def keep_other_parts(new: Results, file: Path) -> Results:
-    """Return the new results, with those parts of an existing file that were not measured now."""
+    """Return the new results. Parts that were not measured now are taken over from the existing file."""
     if not file.exists():
         return new
     old = read_results(file)

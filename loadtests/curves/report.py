@@ -1,4 +1,4 @@
-"""Prints the curves as tables: a line for each x, a column for each line of the curve."""
+"""Prints each curve as a table: a row for each x, and a column for each line of the curve."""
 
 from rich.console import Console
 from rich.table import Table

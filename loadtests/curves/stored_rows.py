@@ -1,4 +1,5 @@
-"""Curves of the growing column store: storing a page view, a report, and look-ups of visits and of receipts."""
+"""Measures curves for a growing column store: storing a page view, making a report, and looking up visits and
+receipts."""
 
 import contextlib
 import os
@@ -18,19 +19,19 @@ from loadtests.curves.stored_rows_process import DAYS, RECEIPT_DAYS, STOP_MERGES
 _SITE_VIEWS = 300_000
 _MANY_SITES = 10_000
 _SIZES = (1_000_000, 10_000_000)
-"""Numbers of page views, without the largest one."""
+"""Numbers of page views to measure. The largest number is an argument."""
 _COLD_REPORTS = 3
 _WARM_REPORTS = 11
 _LOOK_UPS = 4
 _CHECKS = 6
 _RECEIPT_LOOK_UPS = 21
-# Each measurement stores events for new sites, because IDs repeat.
+# Each measurement stores events of sites that no other measurement uses, because event IDs repeat.
 _FIRST_NEW_SITE = 1_000_000
 
 
 async def measure_stored_rows(progress: Progress, length: RunLength, largest: int) -> list[Point]:
-    """Measure stores of up to `largest` page views of 10,000 sites, and all but the largest also with page views of one
-    site."""
+    """Measure stores with up to `largest` page views of 10,000 sites. Except for `largest`, also measure stores in
+    which all page views belong to one site."""
     points = []
     many = [*(size for size in _SIZES if size < largest), largest]
     for sites, sizes in ((_MANY_SITES, many), (1, many[:-1] or many)):
@@ -40,7 +41,7 @@ async def measure_stored_rows(progress: Progress, length: RunLength, largest: in
             views = 0
             for number, size in enumerate(sizes):
                 label = f"{size:,} page views of {sites:,} sites"
-                # Numbers of rows: two for each page view, after the numbers of the fixed site and of earlier steps.
+                # Each page view takes two row numbers. They begin after those of the fixed site and of earlier steps.
                 first = 4 * (_SITE_VIEWS + views)
                 more = {"sites": sites, "views": size - views, "first": first}
                 await _run(progress, label, folder, "fill_others", DAYS, **more)
@@ -51,7 +52,7 @@ async def measure_stored_rows(progress: Progress, length: RunLength, largest: in
 
 
 async def measure_receipts(progress: Progress, length: RunLength, sizes: Sequence[int]) -> list[Point]:
-    """Measure the look-up of a chunk's batches among the receipts of 28 days."""
+    """Measure how long it takes to look up the batches of a chunk among the receipts of 28 days."""
     points = []
     with tempfile.TemporaryDirectory(prefix="pharos-curves-") as made:
         folder = Path(made) / "clickhouse"
@@ -106,7 +107,7 @@ async def _measure(
 async def _run(
     progress: Progress, label: str, folder: Path, task: str, steps: int, **arguments: int
 ) -> list[dict[str, Any]]:
-    """Run a task of `stored_rows_process` and return the report of each step."""
+    """Run a task of `stored_rows_process`. Return the reports of its steps."""
     given = {"folder": str(folder), "task": task, **arguments}
     reports = []
     async with running_child("stored_rows_process", given, "loadtests.curves") as child:
@@ -114,13 +115,13 @@ async def _run(
             for number in range(steps):
                 reports.append(await child.read())
                 report_progress(number + 1)
-            # The time includes merges, rollups and closing the store.
+            # This time includes merges, rollups and closing the store.
             await child.read()
     return reports
 
 
 def _drop_caches() -> None:
-    """Drop the system's disk cache, which only root may do."""
+    """Drop the disk cache of the system. Only root may do this."""
     os.sync()
     with contextlib.suppress(OSError):
         Path("/proc/sys/vm/drop_caches").write_text("3")

@@ -1,6 +1,7 @@
-"""A child process on a column store with page views of 90 days: adds rows, or measures reports and look-ups.
+"""A child process that uses a column store with page views of 90 days. It adds rows, or measures reports and
+look-ups.
 
-Site 1 has a fixed number of page views; the other sites get more with each step.
+Site 1 has a fixed number of page views. The other sites get more page views with each step.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ _SITE = 1
 _OTHER_SITES = 2
 _ZONE = "Europe/Oslo"
 _REPORT_DAYS = 30
-# The same days as in `control_workers.refresh_daily_rollups`.
+# `control_workers.refresh_daily_rollups` checks the same number of days.
 _CHECKED_DAYS = 730
 _LOOK_UP_MS = 2 * 3_600_000
 _MERGE_SECONDS = 120.0
@@ -40,7 +41,8 @@ _SQL = read_statements(__file__)
 
 
 async def _add(store: ChdbColumnStore, site: int, sites: int, views: int, first: int) -> None:
-    """Add page views of this many sites, starting with `site`; `first` is the first unused number of a page view."""
+    """Add page views of `sites` sites, starting with the site `site`. `first`: the first unused number for a page
+    view."""
     await apply_schema(store)
     a_day = max(1, views // DAYS)
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -63,7 +65,7 @@ async def _wait_for_merges(store: ChdbColumnStore) -> None:
 
 
 async def _fill_site(store: ChdbColumnStore, views: int) -> None:
-    """Add the site of fixed size, with its daily rollups."""
+    """Add the site with the fixed number of page views, and its daily rollups."""
     await _add(store, _SITE, 1, views, 0)
     now = datetime.now(UTC)
     days = days_between(day_of(now, _ZONE) - timedelta(days=2 * DAYS), day_of(now, _ZONE))
@@ -75,7 +77,7 @@ async def _fill_others(store: ChdbColumnStore, sites: int, views: int, first: in
 
 
 async def _report(store: ChdbColumnStore, times: int) -> None:
-    """Make reports one after the other, without new events; report CPU milliseconds of each."""
+    """Make reports one after the other, without new events. Report the CPU milliseconds of each."""
     await store.command(STOP_MERGES)
     now = datetime.now(UTC)
     request = ReportRequest(_SITE, _ZONE, VisitFilters(), Goals(("purchase",), ("/products/7",)), now)
@@ -87,7 +89,7 @@ async def _report(store: ChdbColumnStore, times: int) -> None:
 
 
 async def _look_up_visits(store: ChdbColumnStore, times: int) -> None:
-    """Read the visits that an event may still join, as a consumer does when it gets a partition."""
+    """Read the visits that an event may still join, as a consumer does when it gets a new partition."""
     await store.command(STOP_MERGES)
     since_ms = time.time_ns() // 1_000_000 - _LOOK_UP_MS
     for _ in range(times):
@@ -97,7 +99,7 @@ async def _look_up_visits(store: ChdbColumnStore, times: int) -> None:
 
 
 async def _check_rollups(store: ChdbColumnStore, times: int) -> None:
-    """Check the daily rollups of the site, none of which is stale, as the control plane does for each site."""
+    """Check the daily rollups of the site, as the control plane does for each site. None of them is stale."""
     await store.command(STOP_MERGES)
     now = datetime.now(UTC)
     yesterday = day_of(now, _ZONE) - timedelta(days=1)
@@ -120,7 +122,7 @@ async def _fill_receipts(store: ChdbColumnStore, receipts: int, first: int) -> N
 
 
 async def _look_up_receipts(store: ChdbColumnStore, times: int) -> None:
-    """Look for the batches of a chunk of 50,000 events, as a consumer does for each chunk."""
+    """Look up the batches of a chunk of 50,000 events, as a consumer does for each chunk."""
     await store.command(STOP_MERGES)
     for number in range(times):
         names = [name for (name,) in (await store.query(_SQL["some_names"], {"salt": number})).rows]

@@ -1,1 +1,2 @@
-"""Faults of engines and parts, one after the other under load: lost and repeated events, and recovery times."""
+"""Causes faults of engines and parts under load, one after the other. Measures lost and repeated events, and
+how long recovery takes."""

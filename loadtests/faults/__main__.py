@@ -1,4 +1,4 @@
-"""`make faults`: run the fault tour on a new stack, and print its table."""
+"""`make faults`: causes all faults on a stack of its own, and prints a table of the results."""
 
 import argparse
 import asyncio
@@ -20,7 +20,8 @@ from tests.support.engines import EngineMissing
 
 
 def main() -> int:
-    """Return exit status 0 if nothing was lost or repeated; 1 otherwise, or if the stack did not start."""
+    """Return exit status 0 if nothing was lost or repeated. Return 1 otherwise, or if the stack did not
+    start."""
     parser = argparse.ArgumentParser(prog="python -m loadtests.faults", description=__doc__)
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--per-second", type=float, default=6000)
@@ -54,7 +55,7 @@ def main() -> int:
     if arguments.json:
         print(json.dumps(_document(result)))
     else:
-        # If the output is a file, do not truncate the table.
+        # If the output is a file, the table must not be truncated.
         Console(width=None if sys.stdout.isatty() else 120).print(_table(result))
         print(result.verdict.text())
     return 0 if result.verdict.holds else 1

@@ -1,4 +1,5 @@
-"""Describes a stack whose acknowledged events are not stored: positions, members and readiness."""
+"""Describes a stack that has not stored all acknowledged events: positions of consumers, members of groups, and
+readiness of parts."""
 
 import asyncio
 import urllib.error
@@ -18,8 +19,9 @@ _LOG_LINES = 15
 
 
 async def explain(stack: Stack) -> str:
-    """Describe each group (positions, plans and ends by partition, members), each part's readiness, and the ends of the
-    consumers' logs. Unavailable engines are named."""
+    """Return a description of each consumer group (its members, and for each partition the position, the plan and the
+    end), of the readiness of each part, and of the ends of the consumers' log files. Engines that are unavailable are
+    named."""
     lines = ["readiness:"]
     lines += [f"  {part.name}: {await asyncio.to_thread(_readiness, part)}" for part in stack.parts()]
     try:

@@ -1,4 +1,4 @@
-"""The faults. After each, the stack is complete again."""
+"""Defines the faults. After each fault, all parts of the stack run again."""
 
 import signal
 import time
@@ -10,7 +10,8 @@ from loadtests.stack.stack import Stack
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault: its name and its function. `run` blocks; `seconds` is the length of the outage."""
+    """A fault: its name and the function that causes it. `run` blocks until the fault is over.
+    `seconds`: how long the outage lasts."""
 
     name: str
     run: Callable[[Stack, float], None]
@@ -77,7 +78,8 @@ def _stop_edge(stack: Stack, seconds: float) -> None:
 
 
 def faults(longest: float) -> Sequence[tuple[Fault, float]]:
-    """Return all faults with their lengths in seconds; the outage of ClickHouse lasts `longest`."""
+    """Return all faults, each with its length in seconds. The outage of ClickHouse lasts `longest`
+    seconds."""
     short = longest / 3
     return [
         (Fault("a consumer is killed, another joins", _kill_consumer), short),

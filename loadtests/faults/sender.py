@@ -1,4 +1,4 @@
-"""Sends batches at a steady rate, and repeats each until its 202, as an SDK with a buffer does."""
+"""Sends batches at a steady rate. Repeats each batch until it gets a 202, as an SDK with a buffer does."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ _ATTEMPT_SECONDS = 20.0
 
 @dataclass(slots=True)
 class Phase:
-    """Events that were acknowledged during one fault."""
+    """The events that were acknowledged during one fault."""
 
     name: str
     begun: float
@@ -25,11 +25,11 @@ class Phase:
     other_answers: int = 0
     lost_connections: int = 0
     longest_pause: float = 0.0
-    """Longest time between two 202s, in seconds."""
+    """The longest time between two 202 responses in seconds."""
 
 
 class Sender:
-    """Run `run` concurrently with the faults; phases follow one another."""
+    """Sends batches. Call `run` in parallel with the faults; call `enter` when a new phase begins."""
 
     def __init__(self, url: str, key: str, batches: int, per_second: float, connections: int = 32) -> None:
         self._url = f"{url}/v1/ingest"
@@ -44,22 +44,22 @@ class Sender:
 
     @property
     def phase(self) -> Phase:
-        """The current phase."""
+        """Return the current phase."""
         return self.phases[-1]
 
     @property
     def acknowledged(self) -> dict[str, int]:
-        """Return events by batch, of all phases."""
+        """Return the number of events by batch, from all phases."""
         return {batch: events for phase in self.phases for batch, events in phase.acknowledged.items()}
 
     def enter(self, name: str) -> Phase:
-        """Start another phase."""
+        """End the current phase and start another one."""
         self.phases.append(Phase(name, time.monotonic()))
         return self.phases[-1]
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Count a pause that is still open at the end of a phase."""
+        """At the end of the context, also count a pause that has not ended yet."""
         yield
         self._note_pause(time.monotonic())
 
@@ -67,7 +67,7 @@ class Sender:
         self.phase.longest_pause = max(self.phase.longest_pause, now - max(self._last, self.phase.begun))
 
     async def run(self) -> None:
-        """Send all batches; return when each has a 202."""
+        """Send all batches. Return when each batch has got a 202."""
         numbers = iter(range(self._batches))
         begun = time.monotonic()
         timeout = aiohttp.ClientTimeout(total=_ATTEMPT_SECONDS)

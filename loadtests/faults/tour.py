@@ -1,4 +1,4 @@
-"""The fault tour: load, all faults in turn, and a check of the stored events."""
+"""The fault tour: it sends load, causes all faults in turn, and checks the stored events."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
@@ -10,20 +10,20 @@ from loadtests.faults.faults import faults
 from loadtests.faults.sender import EVENTS, Phase, Sender
 from loadtests.stack.stack import Stack
 
-# The account's rate limit is not under test.
+# Raise the rate limit of the account, which this test must not reach.
 SETTINGS = {"PHAROS_INGEST_RATE": "1000000", "PHAROS_INGEST_BURST": "2000000"}
 _SETTLE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """All phases, and the check of the acknowledged events."""
+    """The results of a tour: all phases, and the check of the acknowledged events."""
 
     phases: list[Phase]
     verdict: Verdict
     by_phase: list[Verdict]
     explanation: str
-    """The output of `explain`; empty if every acknowledged batch is stored once."""
+    """The output of `explain`. Empty if every acknowledged batch is stored once."""
 
 
 async def run_tour(
@@ -37,8 +37,8 @@ async def run_tour(
 ) -> Result:
     """Send `events` at `per_second` during a sequence of faults, then check every batch.
 
-    `only` selects faults by name; the default is all. If the faults take longer than the events last, the last ones
-    happen without load: choose `events` large enough.
+    `only`: the names of the faults to cause; the default is all. If all events are sent before the faults are over,
+    the last faults happen without load, so choose `events` large enough.
     """
     credentials = stack.credentials
     sender = Sender(credentials["base_url"], credentials["ingest_key"], events // EVENTS, per_second / EVENTS)

@@ -1,1 +1,2 @@
-"""Comparison of Pharos' edge with other programs that do the same work: `python -m loadtests.peers`."""
+"""Compares Pharos' edge with other programs that do the same work (its peers): `python -m
+loadtests.peers`."""

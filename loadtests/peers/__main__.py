@@ -56,7 +56,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _short_names(names: Iterable[str]) -> list[str]:
-    """Return `ingest-1-event` for "ingest, 1 event"."""
+    """Return short names, such as `ingest-1-event` for "ingest, 1 event"."""
     return [name.lower().replace(",", "").replace(" ", "-") for name in names]
 
 
@@ -74,7 +74,8 @@ async def _measure(plan: Plan) -> list[Taken]:
 
 
 def main() -> None:
-    """Exit with the status 0 if everything was measured; 1 if a peer cannot be built, fails, or loses a request."""
+    """Exit with status 0 if everything was measured. Exit with status 1 if a peer cannot be built, fails, or loses a
+    request."""
     given = _arguments()
     plan = Plan(
         cases=_chosen(CASES, given.only),

@@ -12,12 +12,12 @@ from tests.support.engines import EngineMissing
 _SOURCE = Path(__file__).parent
 _ENGINES = Path(__file__).parents[2] / ".engines"
 _BUILDER = "go.opentelemetry.io/collector/cmd/builder@v0.165.0"
-"""The Collector's own builder; `collector/builder.yaml` pins the components."""
+"""The builder program of the Collector. `collector/builder.yaml` pins the versions of the components."""
 _SECONDS = 3600
 
 
 def build_collector() -> Path:
-    """Return the Collector's program. Raises `EngineMissing`."""
+    """Build the Collector if it is missing, and return its program. Raises `EngineMissing`."""
 
     def build(folder: Path) -> None:
         command = ["go", "run", _BUILDER, "--config", str(_SOURCE / "collector/builder.yaml")]
@@ -27,7 +27,7 @@ def build_collector() -> Path:
 
 
 def build_go() -> Path:
-    """Return the handler in Go. Raises `EngineMissing`."""
+    """Build the handler in Go if it is missing, and return its program. Raises `EngineMissing`."""
     return _build_once(
         "go",
         ["go"],
@@ -37,12 +37,12 @@ def build_go() -> Path:
 
 
 def build_rust() -> Path:
-    """Return the handler in Rust. Raises `EngineMissing`."""
+    """Build the handler in Rust if it is missing, and return its program. Raises `EngineMissing`."""
 
     def build(folder: Path) -> None:
         _run(["cargo", "build", "--release", "--locked", "--target-dir", str(folder)], _SOURCE / "rust")
 
-    # librdkafka is built from its sources.
+    # librdkafka is compiled from its sources, which needs these tools.
     return _build_once("rust", ["cargo", "make", "cc"], build, "release/peer")
 
 

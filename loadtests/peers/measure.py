@@ -1,4 +1,4 @@
-"""Measures each peer with the same requests, the peers in turn."""
+"""Measures Pharos and its peers with the same requests, one after the other."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,8 @@ _OTLP_TOPICS = {"traces": topics.TRACES, "logs": topics.LOGS, "metrics": topics.
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One kind of request. `goals`: the maximum ratio of Pharos' CPU time to the peer's."""
+    """One kind of request that is measured. `goals`: by peer, the highest allowed CPU time of Pharos, as a
+    share of the CPU time of that peer."""
 
     records: int
     topic: str
@@ -57,12 +58,12 @@ CASES: Mapping[str, Case] = {
     "metrics, JSON": _otlp("metrics", "json", {"Collector": 0.6, "Go": 1.0}),
     "metrics, protobuf": _otlp("metrics", "protobuf", {"Collector": 0.6, "Go": 1.0}),
 }
-"""By name."""
+"""All kinds of requests, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The measurements to take. `rates`: requests a second; 0 is full speed."""
+    """The measurements to make. `rates`: requests per second; 0 means full speed."""
 
     cases: Sequence[str]
     peers: Sequence[str]
@@ -74,7 +75,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """One measurement of one peer."""
+    """The result of one measurement of one peer."""
 
     case: str
     rate: int
@@ -91,10 +92,11 @@ class Taken:
 
 
 async def measure_peers(progress: Progress, plan: Plan) -> AsyncIterator[Taken]:
-    """Measure every case at every rate: in each round one peer after the other, each in a new process.
+    """Measure every kind of request at every rate. In each round, the peers run one after the other, each in
+    a new process.
 
-    Raises `PeerFailed` if a request is refused, or if an acknowledged one is not in the log exactly once, and
-    `EngineMissing`.
+    Raises `PeerFailed` if a request is refused, or if an acknowledged request is not in the log exactly once.
+    Raises `EngineMissing`.
     """
     async with running_engines(progress) as (kafka, redis):
         cluster = Cluster(kafka.bootstrap, redis.url)

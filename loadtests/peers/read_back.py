@@ -1,4 +1,4 @@
-"""Reads the records that a peer has acknowledged back from the brokers."""
+"""Reads the records that a peer has acknowledged from the brokers."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ _BATCH = re.compile(rb'"batch_id":"bench-(\d{10})"')
 
 
 class PeerFailed(Exception):
-    """A peer has refused a request, lost an acknowledged one, or stored one twice."""
+    """A peer has refused a request, has lost an acknowledged request, or has stored one twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Stored:
 
 
 async def read_back(bootstrap: str, topic: str) -> Stored:
-    """Read everything in the topic, then remove it."""
+    """Read all messages in the topic, then delete them."""
     described = await read_topics(KafkaConnection(bootstrap), [topic])
     partitions = [TopicPartition(topic, number) for number in range(described[topic].partitions)]
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, check_crcs=False)
@@ -39,7 +39,7 @@ async def read_back(bootstrap: str, topic: str) -> Stored:
             consumer.seek(partition, begin)
         batches: Counter[bytes] = Counter()
         messages = 0
-        # All offsets are records: nothing writes in transactions, and topics are not compacted.
+        # Each offset has a record: nothing writes in transactions, and the topics are not compacted.
         expected = sum(ends.values()) - sum(begins.values())
         while messages < expected:
             for records in (await consumer.getmany(timeout_ms=1000)).values():
@@ -61,7 +61,8 @@ async def _remove(bootstrap: str, ends: Mapping[TopicPartition, int]) -> None:
 
 
 def check_stored(stored: Stored, answered: int, in_flight: int) -> None:
-    """Check that each acknowledged request is stored once; at most `in_flight` requests had no response.
+    """Check that each acknowledged request is stored once. At most `in_flight` further requests may be
+    stored, which had no response.
 
     Raises `PeerFailed`.
     """

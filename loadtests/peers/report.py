@@ -1,4 +1,4 @@
-"""Prints the comparison: CPU per record with its spread, and the ratio of Pharos to each peer."""
+"""Prints the comparison: the CPU time per record and its spread, and the ratio of Pharos to each peer."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -11,7 +11,8 @@ from loadtests.peers.servers import PEERS
 
 
 def show_comparison(console: Console, taken: Sequence[Taken]) -> None:
-    """Print a table for each rate. The number after ± is the distance of the farthest round from the median."""
+    """Print a table for each rate. The number after ± is the distance between the median and the round that is
+    farthest from it."""
     for rate in dict.fromkeys(each.rate for each in taken):
         title = f"{rate:,} requests a second" if rate else "Full speed"
         table = Table("CPU µs a record", title=title, title_justify="left", box=None, pad_edge=False)
@@ -41,7 +42,7 @@ def _spread(values: Sequence[float]) -> str:
 
 
 def ratios(taken: Sequence[Taken], peer: str) -> list[float]:
-    """Return the ratio of Pharos' CPU to the peer's for each round that has both."""
+    """Return the CPU time of Pharos divided by that of the peer, for each round that has both."""
     of_pharos = {each.round: each.cpu_us for each in taken if each.peer == "Pharos"}
     return [
         of_pharos[each.round] / each.cpu_us for each in taken if each.peer == peer and each.round in of_pharos

@@ -1,4 +1,4 @@
-"""The servers under comparison, each in a separate process, on the same brokers."""
+"""Runs the servers that are compared, each in a process of its own, on the same brokers."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ _START_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The brokers, and the Redis that only Pharos needs."""
+    """The brokers, and Redis, which only Pharos needs."""
 
     bootstrap: str
     redis_url: str
@@ -43,14 +43,15 @@ Running = Callable[[Cluster], AbstractAsyncContextManager[Server]]
 
 @asynccontextmanager
 async def running_pharos(cluster: Cluster) -> AsyncIterator[Server]:
-    """Run an edge as `pharos edge` does, with keys and limits in Redis, and the accelerator."""
+    """Run an edge within the context, as `pharos edge` does: keys and limits are in Redis, and the
+    accelerator is on."""
     async with _running_edge(cluster, str(build_accelerator().parent)) as server:
         yield server
 
 
 @asynccontextmanager
 async def running_pharos_in_python(cluster: Cluster) -> AsyncIterator[Server]:
-    """Run an edge without the accelerator."""
+    """Run an edge without the accelerator within the context."""
     async with _running_edge(cluster, "off") as server:
         yield server
 
@@ -64,14 +65,14 @@ async def _running_edge(cluster: Cluster, accelerator: str) -> AsyncIterator[Ser
 
 @asynccontextmanager
 async def running_go(cluster: Cluster) -> AsyncIterator[Server]:
-    """Run the handler in Go."""
+    """Run the handler in Go within the context."""
     async with _running_handler(build_go(), cluster) as server:
         yield server
 
 
 @asynccontextmanager
 async def running_rust(cluster: Cluster) -> AsyncIterator[Server]:
-    """Run the handler in Rust."""
+    """Run the handler in Rust within the context."""
     async with _running_handler(build_rust(), cluster) as server:
         yield server
 
@@ -104,7 +105,7 @@ PEERS: Mapping[str, Running] = {
     "Go": running_go,
     "Rust": running_rust,
 }
-"""By name, in the order of the table."""
+"""The peers by name, in the order of the table."""
 
 
 @asynccontextmanager

@@ -1,1 +1,2 @@
-"""A queueing model of Pharos with measured costs, and its comparison with a real edge."""
+"""A queueing model of Pharos that uses measured costs, and a comparison of the model with a real
+edge."""

@@ -1,4 +1,5 @@
-"""`python -m loadtests.simulate`: compute the processes that a load needs, or compare the model with real processes."""
+"""`python -m loadtests.simulate`: computes how many processes a load needs, or compares the model with real
+processes."""
 
 import argparse
 import sys
@@ -117,7 +118,7 @@ def _show_checks(console: Console, edges: Sequence[Checked], lags: Sequence[Chec
 
 
 def main() -> None:
-    """Exit with the status 0, whether or not the predictions are good; 1 if the edge cannot be run."""
+    """Exit with status 0, whether or not the predictions are good. Exit with status 1 if the edge cannot be run."""
     given = _arguments()
     costs = _read_costs(given.costs)
     console = Console()

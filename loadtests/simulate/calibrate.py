@@ -1,7 +1,8 @@
 """Computes the model's costs from the points of `make curves`.
 
-The costs of the edge come from requests at full speed and at 100 to 1,000 requests a second. The model itself gives the
-number of turns of the event loop and of produce requests per request, so counts and costs are computed alternately.
+The costs of the edge come from requests at full speed and at 100 to 1,000 requests a second. How many turns of the
+event loop and how many produce requests a request needs is computed by the model itself, so these numbers and the costs
+are computed alternately.
 """
 
 from collections.abc import Sequence
@@ -20,15 +21,16 @@ _ROUNDS = 10
 _REQUESTS = 4000
 _FIRST_GUESS = EdgeCosts(150.0, 3.0, 30.0, 100.0, broker_p50_ms=2.0, broker_p99_ms=4.0)
 _SHORTEST_MS = 0.1
-# A slow response of the broker delays several requests, so the percentile of requests moves more than the percentile of
-# responses.
+# A slow response of the broker delays several requests. So the percentile of the requests moves further than the
+# percentile of the responses.
 _STEP = 0.5
 _COMPRESSED_RECORDS = 8
 _BATCH_EVENTS = 100
 
 
 def calibrate(results: Results) -> Costs:
-    """Return the costs. Raises `ValueError` if a part of the curves was not measured."""
+    """Return the costs that follow from the points of the curves. Raises `ValueError` if a part of the curves was not
+    measured."""
     return Costs(
         date=results.date,
         machine=results.machine,
@@ -40,8 +42,9 @@ def calibrate(results: Results) -> Costs:
 
 
 def fit(rows: Sequence[Sequence[float]], values: Sequence[float]) -> list[float]:
-    """Return the non-negative factors with which the columns of `rows` add up to the values, by least squares of
-    relative errors. Raises `ValueError` without values."""
+    """Return one non-negative factor for each column of `rows`. Each row, multiplied by the factors and added up,
+    approximates its value; the sum of the squared relative errors is the least possible. Raises `ValueError` without
+    values."""
     if not values:
         raise ValueError("A curve that the costs need was not measured: run make curves without --only.")
     matrix = numpy.array(rows, dtype=float) / numpy.array(values, dtype=float)[:, None]
@@ -50,7 +53,7 @@ def fit(rows: Sequence[Sequence[float]], values: Sequence[float]) -> list[float]
         found, *_ = numpy.linalg.lstsq(matrix[:, used], numpy.ones(len(values)), rcond=None)
         if min(found) >= 0 or len(used) == 1:
             break
-        # A negative factor means that the cost is too small to measure: use 0.
+        # A negative factor means that this cost is too small to be measured, so it becomes 0.
         used.pop(int(numpy.argmin(found)))
     factors = [0.0] * matrix.shape[1]
     for column, factor in zip(used, found, strict=True):
@@ -73,7 +76,7 @@ def _edge_costs(results: Results) -> EdgeCosts:
     rate = min(middle)
     costs = _FIRST_GUESS
     for _ in range(_ROUNDS):
-        # Choose the times of the broker such that responses at the lowest rate take as long as measured.
+        # Choose the broker's times so that responses at the lowest rate take as long as measured.
         lowest = simulate_edge(costs, EdgeLoad(rate, 1, requests=_REQUESTS))
         p50_ms = max(_SHORTEST_MS, costs.broker_p50_ms + middle[rate] - lowest.p50_ms)
         p99_ms = max(p50_ms, costs.broker_p99_ms + _STEP * (slowest[rate] - lowest.p99_ms))
@@ -109,8 +112,8 @@ def _broker_costs(results: Results) -> BrokerCosts:
 
 
 def compressed_bytes_of_event() -> float:
-    """Return the bytes per event in Kafka's log, for batches of 100 events of the benchmark, several in one Kafka
-    batch."""
+    """Return how many bytes an event takes in Kafka's log, for batches of 100 events of the benchmark. One Kafka batch
+    contains several of them."""
     batch = RecordBatch(2**30, 0)
     for body in make_bodies(_COMPRESSED_RECORDS, _BATCH_EVENTS):
         batch.append(b"", b"", body, 0)

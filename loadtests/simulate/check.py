@@ -1,4 +1,4 @@
-"""Runs a real edge on Kafka at several rates, and compares it with the model."""
+"""Runs a real edge on Kafka at several rates, and compares the edge with the model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,17 +18,18 @@ from tests.support.accelerator import build_accelerator
 
 _CONNECTIONS = 64
 LOADS = ((1, 500), (1, 1000), (1, 2000), (1, 4000), (100, 250), (100, 500), (100, 1000))
-"""Events of a request, and requests a second."""
+"""Number of events in a request, and number of requests per second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A run and its prediction. Utilisation is a share of one core; times are milliseconds."""
+    """What a run measured, and what the model predicted for it. Utilisation is a share of one core.
+    Times are milliseconds."""
 
     events: int
     rate: float
     reached: float
-    """Responses a second."""
+    """Number of responses per second."""
     utilisation: float
     p50_ms: float
     p99_ms: float
@@ -36,7 +37,8 @@ class Checked:
 
 
 async def check_edge(progress: Progress, length: RunLength, costs: Costs) -> list[Checked]:
-    """Measure each of `LOADS` on a new edge, with the accelerator as in the curves."""
+    """Measure each of `LOADS` on an edge of its own. The edges use the accelerator, as for the
+    curves."""
     checked = []
     async with running_engines(progress) as (kafka, redis):
         engines = production(kafka.bootstrap, redis.url)
@@ -67,7 +69,7 @@ async def check_edge(progress: Progress, length: RunLength, costs: Costs) -> lis
 
 
 def show_check(console: Console, checked: Sequence[Checked]) -> None:
-    """Print predictions next to measurements, and the error of the predicted CPU time."""
+    """Print the predictions next to the measurements, and the error of the predicted CPU time."""
     table = Table("Events a request", box=None, pad_edge=False)
     for heading in ("requests/s", "answered/s", "CPU", "predicted", "error", "p50 ms", "predicted"):
         table.add_column(heading, justify="right")

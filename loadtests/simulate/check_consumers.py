@@ -13,13 +13,14 @@ from loadtests.simulate.consumer_model import ConsumerForecast, ConsumerLoad, fo
 from loadtests.simulate.costs import Costs
 
 RATES = (1_000, 10_000, 30_000)
-"""Events a second."""
+"""Numbers of events per second."""
 _BATCH_EVENTS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedLag:
-    """Seconds from the log's acknowledgement until an event is stored. `longest_s` is the 99th percentile."""
+    """The seconds from the log's acknowledgement of an event until the event is stored. `longest_s`: the 99th
+    percentile."""
 
     rate: float
     mean_s: float
@@ -28,7 +29,7 @@ class CheckedLag:
 
 
 async def check_consumers(progress: Progress, seconds: float, costs: Costs) -> list[CheckedLag]:
-    """Measure each of `RATES` on the embedded log with its one partition."""
+    """Measure each of `RATES` on the embedded log, which has one partition."""
     checked = []
     for rate in RATES:
         with tempfile.TemporaryDirectory(prefix="pharos-simulate-") as folder:
@@ -43,7 +44,7 @@ async def check_consumers(progress: Progress, seconds: float, costs: Costs) -> l
 
 
 def show_lags(console: Console, checked: Sequence[CheckedLag]) -> None:
-    """Print predictions next to measurements."""
+    """Print the predictions next to the measurements."""
     table = Table("events/s", box=None, pad_edge=False)
     for heading in ("mean lag, s", "predicted", "longest, s", "predicted", "rows an insert, predicted"):
         table.add_column(heading, justify="right")

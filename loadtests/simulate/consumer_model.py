@@ -1,8 +1,9 @@
 """A model of the consumers of one topic and of ClickHouse, in closed form.
 
-Each partition has a worker. It takes a chunk (at most `chunk_rows` rows, or the records of `chunk_seconds`), inserts it
-and commits it, before it takes the next one. A consumer process works on four chunks concurrently (`consumers.loop`)
-with one core. So a cycle of a partition takes as long as its slowest limit: its own chunk, the four slots, or the core.
+Each partition has a worker. The worker takes a chunk (at most `chunk_rows` rows, or the records of `chunk_seconds`),
+inserts it and commits it, before it takes the next one. A consumer process works on at most four chunks at once
+(`consumers.loop`), with one core. So the time from one chunk of a partition to the next (a cycle) is the longest of
+three times: that of the chunk itself, that of waiting for one of the four places, and that of the core.
 """
 
 import math
@@ -15,12 +16,12 @@ _SLOTS = 4
 
 @dataclass(frozen=True, slots=True)
 class ConsumerLoad:
-    """Events a second of a topic, spread evenly over its partitions; partitions are spread evenly over the
-    consumers."""
+    """The number of events per second of a topic. The events are spread evenly over the partitions, and the partitions
+    over the consumers."""
 
     per_second: float
     batch_events: int
-    """Events of a record."""
+    """Number of events in a record."""
     partitions: int
     consumers: int
     chunk_rows: int = 50_000
@@ -32,14 +33,14 @@ class ConsumerForecast:
     """The result of the model. If the consumers cannot keep up, the lag is infinite."""
 
     utilisation: float
-    """Share of one core of the consumer with the most partitions, if it keeps up."""
+    """The share of one core that the consumer with the most partitions uses, if it keeps up."""
     rows_an_insert: float
     inserts_per_second: float
-    """Inserts a second of all partitions, which is the number of new parts a second of each table."""
+    """Number of inserts per second for all partitions. Each insert creates one new data part in each table."""
     store_cores: float
-    """Cores of ClickHouse for inserts and merges."""
+    """Number of cores that ClickHouse uses for inserts and merges."""
     mean_lag_s: float
-    """From the acknowledgement by the log until an event is stored."""
+    """Seconds from the log's acknowledgement of an event until the event is stored."""
     longest_lag_s: float
 
 
@@ -49,7 +50,7 @@ def forecast_consumers(consumer: ConsumerCosts, insert: InsertCosts, load: Consu
     rate = load.per_second / load.partitions
     event_s = 1e-6 * (consumer.event_us + consumer.record_us / load.batch_events)
     fixed_s, row_s = 1e-3 * insert.insert_ms, 1e-3 * insert.row_ms
-    # A cycle takes `constant + slope * rows`: whichever of these takes longest.
+    # A cycle takes `constant + slope * rows` seconds, for the pair of these numbers that gives the longest time.
     shared = max(1.0, partitions / _SLOTS)
     bounds = [
         (load.chunk_seconds + fixed_s, row_s),
@@ -75,9 +76,9 @@ def forecast_consumers(consumer: ConsumerCosts, insert: InsertCosts, load: Consu
 
 
 def _cycle(bounds: list[tuple[float, float]], rate: float, chunk_rows: int) -> tuple[float, float]:
-    """Return the seconds of a cycle and the rows of its chunk; infinite seconds if more rows arrive than can be
-    stored."""
-    # In a steady state a chunk has the rows that arrived during a cycle: rows = rate * (constant + slope * rows).
+    """Return the seconds of a cycle and the number of rows of its chunk. The seconds are infinite if more rows arrive
+    than can be stored."""
+    # In a steady state, a chunk has the rows that arrived during a cycle: rows = rate * (constant + slope * rows).
     if all(slope * rate < 1 for _, slope in bounds):
         cycle = max(constant / (1 - slope * rate) for constant, slope in bounds)
         if rate * cycle <= chunk_rows:

@@ -1,4 +1,4 @@
-"""Measured costs of the parts, with which the model computes, in `costs.json`."""
+"""The measured costs of the parts, which the model uses. They are stored in `costs.json`."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -8,27 +8,28 @@ import msgspec
 import orjson
 
 COSTS = Path(__file__).with_name("costs.json")
-"""Written by `make curves ARGS=--publish`."""
+"""`make curves ARGS=--publish` writes this file."""
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeCosts:
-    """CPU microseconds of an edge, and the time of the brokers for a produce request."""
+    """The CPU time of an edge in microseconds, and the time that the brokers need for a produce
+    request."""
 
     request_us: float
     event_us: float
-    """Each event of a request."""
+    """The cost of each event in a request."""
     turn_us: float
-    """Each turn of the event loop, independent of its work."""
+    """The cost of each turn of the event loop, whatever it does."""
     produce_us: float
-    """Each produce request, with its response."""
+    """The cost of each produce request and its response."""
     broker_p50_ms: float
     broker_p99_ms: float
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerCosts:
-    """CPU microseconds of a consumer process."""
+    """The CPU time of a consumer process in microseconds."""
 
     record_us: float
     event_us: float
@@ -36,29 +37,32 @@ class ConsumerCosts:
 
 @dataclass(frozen=True, slots=True)
 class InsertCosts:
-    """An insert of rows of events into ClickHouse. The time is from the plan of a chunk to its commit."""
+    """What an insert of events into ClickHouse costs. The time is from the plan of a chunk to its
+    commit."""
 
     insert_ms: float
-    """Time of an insert without its rows."""
+    """The part of the time that does not depend on the number of rows."""
     row_ms: float
     cpu_us: float
-    """CPU of an insert without its rows, with the merges that follow."""
+    """The part of the CPU time that does not depend on the number of rows, including the merges that
+    follow."""
     row_cpu_us: float
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerCosts:
-    """A broker with one copy of each partition: CPU microseconds, and bytes in the log."""
+    """What a broker with one copy of each partition costs: CPU time in microseconds, and bytes in the
+    log."""
 
     request_us: float
     event_us: float
     event_bytes: float
-    """Compressed bytes of an event, in batches of 100."""
+    """Compressed bytes of an event, in batches of 100 events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """All costs, with the day and the machine of their measurement."""
+    """All costs, and the day and the machine of their measurement."""
 
     date: str
     machine: Mapping[str, str]
@@ -74,6 +78,6 @@ def read_costs(file: Path = COSTS) -> Costs:
 
 
 def write_costs(costs: Costs, file: Path = COSTS) -> Path:
-    """Write the costs as JSON; return the file."""
+    """Write the costs to the file as JSON. Return the file."""
     file.write_bytes(orjson.dumps(asdict(costs), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     return file

@@ -1,9 +1,9 @@
 """A discrete-event model of one edge on Kafka: an event loop that serves requests in turns, and one broker.
 
 A turn handles everything that is ready at its start: requests, a response of the broker, a due batch. So a busy edge
-has fewer turns per request. A request gets its response when the broker has acknowledged the produce request with its
-record. There is one produce request at a time, and a batch waits for more records until the linger is over, as in
-`storage_backends.event_log.kafka_producer`. Pure: the same arguments give the same result.
+needs fewer turns per request. A request gets its response when the broker has acknowledged the produce request that
+contains its record. As in `storage_backends.event_log.kafka_producer`, there is only one produce request at a time,
+and a batch waits for more records until its linger time is over. The same arguments always give the same result.
 """
 
 import heapq
@@ -15,49 +15,52 @@ from dataclasses import dataclass
 from loadtests.simulate.costs import EdgeCosts
 
 _TICK_S = 0.00113
-"""The load generator of `loadtests.bench.load` sends at ticks of this length: it sleeps for 1 ms, and then sends."""
+"""The load generator `loadtests.bench.load` sends requests at intervals of this length: it sleeps for 1 ms, and then
+sends."""
 _TIMER_S = 0.001
-"""Time before the end of its linger from which a batch may be sent, as in `kafka_producer`."""
+"""How long before the end of its linger time a batch may be sent, as in `kafka_producer`."""
 _CLIENT_S = 50e-6
-"""Time from a response to the next request of a connection at full speed."""
+"""The time from a response to the next request on the same connection, at full speed."""
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeLoad:
-    """The requests to one edge: a rate, or without a rate a number of connections at full speed."""
+    """The requests to one edge: either a rate, or a number of connections that send at full speed."""
 
     per_second: float | None
     events: int
-    """In each request."""
+    """Number of events in each request."""
     connections: int = 64
     are_random: bool = False
-    """True for independent senders (exponential intervals); else at even intervals, as the load generator sends."""
+    """True if senders are independent (exponential intervals). False for even intervals, as the load generator
+    sends."""
     linger_ms: float = 5.0
     requests: int = 20_000
-    """Number of simulated requests."""
+    """Number of requests to simulate."""
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeForecast:
-    """The result of the model. Times are from the due time of a request to its response."""
+    """The result of the model. Times are from when a request is due to its response."""
 
     per_second: float
     utilisation: float
-    """Share of one core."""
+    """The share of one core that the edge uses."""
     cpu_us: float
-    """For each request."""
+    """CPU time for each request in microseconds."""
     mean_wait_ms: float
-    """Time until the event loop starts to process a request."""
+    """The time until the event loop begins to process a request."""
     p50_ms: float
     p99_ms: float
     turns: float
-    """For each request."""
+    """Number of turns of the event loop for each request."""
     produces: float
-    """Number of produce requests per request."""
+    """Number of produce requests divided by number of requests."""
 
 
 def simulate_edge(costs: EdgeCosts, load: EdgeLoad, seed: int = 1) -> EdgeForecast:
-    """Simulate the load, starting with an idle edge. A load above the edge's capacity shows as a utilisation of 1."""
+    """Simulate the load, starting with an idle edge. If the load exceeds the capacity of the edge, the utilisation is
+    1."""
     chance = random.Random(seed)
     edge = _Edge(costs, load, chance)
     edge.run()
@@ -76,7 +79,7 @@ def simulate_edge(costs: EdgeCosts, load: EdgeLoad, seed: int = 1) -> EdgeForeca
 
 
 class _Edge:
-    """The state of a run. Times are seconds."""
+    """The state of a simulation. Times are seconds."""
 
     def __init__(self, costs: EdgeCosts, load: EdgeLoad, chance: random.Random) -> None:
         self.now = self.busy = self.waited = 0.0
@@ -89,17 +92,17 @@ class _Edge:
         self._produce_s = 1e-6 * costs.produce_us
         self._linger_s = 1e-3 * load.linger_ms
         self._broker = _broker_times(costs, chance)
-        # (when it reaches the edge, when it was due)
+        # Pairs: when the request reaches the edge, and when it was due.
         self._arrivals: list[tuple[float, float]] = []
         self._next_due = 0.0
-        # Due times of requests: of the open batches, and of the produce request in flight.
+        # When requests were due: those in the open batches, and those in the produce request in flight.
         self._open: list[float] = []
         self._opened_at = math.inf
         self._flying: Sequence[float] = ()
         self._acknowledged_at = math.inf
 
     def run(self) -> None:
-        """Run until all requests have a response."""
+        """Run the simulation until all requests have a response."""
         if self._load.per_second is None:
             self._arrivals = [(0.0, 0.0)] * self._load.connections
         else:
@@ -133,7 +136,7 @@ class _Edge:
         self.now = end
 
     def _answer(self, at: float) -> None:
-        """Complete the requests of the acknowledged produce request."""
+        """Complete the requests in the produce request that was acknowledged."""
         for due in self._flying:
             self.latencies.append(at - due)
             if self._load.per_second is None:
@@ -151,7 +154,8 @@ class _Edge:
 
 
 def _broker_times(costs: EdgeCosts, chance: random.Random) -> Callable[[], float]:
-    """Return a function that draws seconds: log-normal with the measured median and 99th percentile."""
+    """Return a function that draws random seconds. Their distribution is log-normal, with the measured median and 99th
+    percentile."""
     if costs.broker_p50_ms <= 0:
         return lambda: 0.0
     middle = math.log(1e-3 * costs.broker_p50_ms)
@@ -165,5 +169,6 @@ def _percentile(ordered: Sequence[float], share: float) -> float:
 
 
 def mean_wait_of_md1(utilisation: float, service_ms: float) -> float:
-    """Return the mean wait of a queue with random arrivals and constant service: Pollaczek and Khinchine's formula."""
+    """Return the mean waiting time in a queue with random arrivals and a constant service time, by the formula of
+    Pollaczek and Khinchine."""
     return utilisation * service_ms / (2 * (1 - utilisation))

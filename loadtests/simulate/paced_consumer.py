@@ -1,6 +1,7 @@
-"""A child process that appends batches at a rate, and measures how long each takes until it is stored in ClickHouse.
+"""A child process that appends batches at a rate, and measures how long each batch takes until it is stored in
+ClickHouse.
 
-It uses the embedded log with its one partition, so batches are stored in the order of their appends.
+It uses the embedded log, which has one partition, so batches are stored in the order in which they were appended.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ _WARM_UP_SECONDS = 3.0
 
 
 class _Lags:
-    """Seconds from the acknowledgement of each batch until it is stored."""
+    """The seconds from the acknowledgement of each batch until the batch is stored."""
 
     def __init__(self, loop: ConsumerLoop) -> None:
         self.seconds: list[float] = []
@@ -94,7 +95,8 @@ async def _append(
 
 
 def main() -> None:
-    """Append, consume, report. The argument is JSON: folder, per_second (events), batch_events, seconds."""
+    """Append batches, consume them, and report. The argument is a JSON object: folder, per_second (events),
+    batch_events, seconds."""
     given: dict[str, Any] = json.loads(sys.argv[1])
     keep_freed_memory()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -1,1 +1,2 @@
-"""A stack: every part as a separate process on this machine, on real engines, for load tests and trials."""
+"""A stack for load tests and trials: each part of Pharos runs as a process of its own on this machine, on
+real engines."""

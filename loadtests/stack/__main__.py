@@ -1,4 +1,4 @@
-"""`make stack` and `make stack-down`."""
+"""The commands `make stack` and `make stack-down`."""
 
 import argparse
 import contextlib
@@ -18,7 +18,8 @@ _END_SECONDS = 90.0
 
 
 def main() -> int:
-    """Return exit status 0 if the stack runs (or is stopped); 1 with the reason if it did not start."""
+    """Return exit status 0 if the stack runs (or was stopped). Return 1 and print the reason if it did not
+    start."""
     parser = argparse.ArgumentParser(prog="python -m loadtests.stack", description=__doc__)
     parser.add_argument("action", choices=("up", "down", "hold"), help="hold: what `up` leaves running")
     parser.add_argument("--folder", type=Path, default=Path(".stack"))
@@ -39,7 +40,7 @@ def _up(folder: Path, arguments: argparse.Namespace) -> int:
     if _running(folder) is not None:
         print("It runs already; `make stack-down` ends it.", file=sys.stderr)
         return 1
-    # A stack begins empty: its data is only for trials.
+    # A stack begins without data. Data of an earlier stack is only for trials and is deleted.
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
     log_path = folder / "stack.log"

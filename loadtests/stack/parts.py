@@ -13,12 +13,12 @@ from pathlib import Path
 PHAROS = Path(sys.executable).with_name("pharos")
 _START_SECONDS = 120.0
 _END_SECONDS = 90.0
-# Replaced by tests, which fork their programs.
+# Tests replace this function to fork their programs.
 _popen = subprocess.Popen
 
 
 class PartFailed(Exception):
-    """A part did not start; the message has the end of its log."""
+    """A part did not start. The message has the end of the part's log."""
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class Part:
     env: Mapping[str, str]
     log: Path
     metrics_port: int = 0
-    """Port of `/metrics`; 0: none."""
+    """The port that serves `/metrics`. 0 if there is none."""
     process: "subprocess.Popen[bytes] | None" = field(default=None)
 
     @property
@@ -49,8 +49,8 @@ class Part:
         return f"http://127.0.0.1:{self.metrics_port}"
 
     def start(self) -> None:
-        """Start without waiting for readiness."""
-        # Without the caller's settings: a part gets only the settings that are given here.
+        """Start the process. Do not wait until it is ready."""
+        # Leave out the caller's settings: a part gets only the settings that are given here.
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("PHAROS_")}
         with open(self.log, "ab") as log:
             self.process = _popen(
@@ -84,7 +84,7 @@ class Part:
             self.process.send_signal(number)
 
     def stop(self) -> int:
-        """Send SIGTERM, and SIGKILL if the process does not end in time; return its exit status."""
+        """Send SIGTERM. If the process does not end in time, send SIGKILL. Return its exit status."""
         self.signal(signal.SIGTERM)
         return self.wait()
 
@@ -94,7 +94,7 @@ class Part:
         self.wait()
 
     def wait(self) -> int:
-        """Wait for the end of the process and return its exit status."""
+        """Wait until the process has ended, and return its exit status."""
         if self.process is None:
             return 0
         try:

@@ -1,4 +1,4 @@
-"""The engines and all parts on them, wired as docker-compose.yml wires them."""
+"""Runs the engines and all parts of Pharos, wired as in docker-compose.yml."""
 
 import json
 import secrets
@@ -38,11 +38,11 @@ class Stack:
     credentials: dict[str, Any] = field(default_factory=dict)
 
     def parts(self) -> list[Part]:
-        """Return all processes in the order of their end: senders first."""
+        """Return all processes in the order in which they must end: senders first."""
         return [*reversed(self.others), *self.edges, *self.consumers]
 
     def pharos(self, name: str, *arguments: str) -> Part:
-        """Return a part, not started yet, that runs a command of `pharos`."""
+        """Return a part that runs a command of `pharos`. It is not started yet."""
         port, metrics_port = free_port(), free_port()
         return Part(
             name,
@@ -55,14 +55,14 @@ class Stack:
         )
 
     def add_consumer(self) -> Part:
-        """Start one more consumer, without waiting for its readiness."""
+        """Start one more consumer. Do not wait until it is ready."""
         part = self.pharos(f"consumers-{len(self.consumers) + 1}", "consumers")
         self.consumers.append(part)
         part.start()
         return part
 
     def add_edge(self) -> Part:
-        """Start one more edge; the gateway only knows the edges that existed before it."""
+        """Start one more edge. The gateway only knows the edges that existed when it started."""
         part = self.pharos(f"edge-{len(self.edges) + 1}", "edge")
         self.edges.append(part)
         part.start()
@@ -103,8 +103,10 @@ def running_stack(
     settings: Mapping[str, str] | None = None,
     report_progress: ReportProgress = lambda line: None,
 ) -> Iterator[Stack]:
-    """Run a complete stack, ready, and stop it at the end. `settings`: more `PHAROS_*` variables. `port`: port of the
-    gateway; `apps_port`: its port for deployed applications.
+    """Run a complete stack within the context. It is ready at the beginning, and stopped at the end.
+
+    `settings`: more `PHAROS_*` variables. `port`: the port of the gateway. `apps_port`: the gateway's port for
+    deployed applications.
 
     Raises `EngineMissing`, `PartFailed` and `RuntimeError`.
     """
@@ -129,11 +131,11 @@ def running_stack(
             "PHAROS_CLICKHOUSE_URL": clickhouse.url,
             "PHAROS_RECEIPT_KEY": secrets.token_urlsafe(32),
             "PHAROS_VARIABLES_KEY": secrets.token_urlsafe(32),
-            # Applications are deployed from folders.
+            # Applications are deployed from local folders.
             "PHAROS_REPOSITORY_FOLDERS": "/",
-            # The gateway forwards the caller's address.
+            # The gateway passes on the address of the caller.
             "PHAROS_TRUSTED_PROXIES": "127.0.0.1",
-            # All load users have tokens of one account.
+            # All load users have tokens of the same account.
             "PHAROS_ACCOUNT_REQUEST_RATE": "1000000",
             "PHAROS_ACCOUNT_REQUEST_BURST": "1000000",
             **(settings or {}),
@@ -177,7 +179,7 @@ def _migrate(stack: Stack, base_url: str) -> None:
 
 
 def _deployer(stack: Stack, apps_port: int | None) -> tuple[str, int]:
-    """Start the deployer; return the address of its proxy, and the gateway's port for it."""
+    """Start the deployer. Return the address of its proxy, and the gateway's port for applications."""
     inner, outer = free_port(), apps_port or free_port()
     deployer = stack.pharos("deployer", "deployer", "--apps-port", str(inner), "--stop-processes")
     folder = {"PHAROS_DEPLOY_FOLDER": str(stack.folder / "deployer"), "PHAROS_DEPLOY_PORT": str(outer)}

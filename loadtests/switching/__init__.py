@@ -1,1 +1,2 @@
-"""Steady load on deployed applications while they are switched, scaled, put to sleep and killed: `make switching`."""
+"""Sends steady load to deployed applications while they are switched, scaled, put to sleep and killed: `make
+switching`."""

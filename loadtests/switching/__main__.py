@@ -1,4 +1,4 @@
-"""`make switching`: deploy, roll back, promote, scale, break, kill and wake an application under load."""
+"""`make switching`: deploys, rolls back, promotes, scales, breaks, kills and wakes an application under load."""
 
 import argparse
 import asyncio
@@ -42,7 +42,8 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Return exit status 0 if no request failed; 1 if one did, or if an operation did not end as expected."""
+    """Return exit status 0 if no request failed. Return 1 if a request failed, or if an operation did not end as
+    expected."""
     arguments = _arguments()
     try:
         verdicts = asyncio.run(_measure(arguments))
@@ -52,7 +53,7 @@ def main() -> int:
     if arguments.json:
         print(json.dumps({"operations": [describe(*one) for one in verdicts]}))
     else:
-        # If the output is a file, do not truncate the table.
+        # If the output is a file, the table must not be truncated.
         show_table(Console(width=None if sys.stdout.isatty() else 160), verdicts)
     return 1 if any(verdict.failed for _, verdict in verdicts) else 0
 

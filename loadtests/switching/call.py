@@ -1,4 +1,5 @@
-"""A request and its result, over a bare connection, so that no client library hides a failure by a retry."""
+"""Sends a request and records its result. It uses a bare connection, because a client library could hide a failure by
+a retry."""
 
 import asyncio
 import json
@@ -12,33 +13,35 @@ _Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _CLOSES = re.compile(rb"\r\nconnection: *close", re.IGNORECASE)
-# The proxy holds a request for thirty seconds at most.
+# The proxy holds a request for at most thirty seconds, so the caller waits longer than that.
 _PATIENCE_SECONDS = 45.0
 
 
 @dataclass(slots=True)
 class Call:
-    """A request. Times are of `time.perf_counter`."""
+    """A request and its result. Times are values of `time.perf_counter`."""
 
     kind: Kind
     path: str
     body: bytes
     asked_seconds: float
-    """Seconds that the application itself takes, which the latency excludes."""
+    """How many seconds the application itself takes. The latency does not include them."""
     planned: float
     sent: float = 0.0
     ended: float = 0.0
     version: str | None = None
-    """Version of the release that responded."""
+    """The version of the release that responded."""
     port: int | None = None
-    """Port of the process that responded: a new one for each start, whereas each is process 2 in its own namespace."""
+    """The port of the process that responded. Each start gets a new port, but every process has the ID 2 in its own
+    namespace."""
     failure: str | None = None
     is_repeated: bool = False
-    """True for a GET that was sent again, as clients do, because its kept connection was closed at that moment."""
+    """True for a GET that was sent a second time, as clients do, because the server closed its kept connection at that
+    moment."""
 
     @property
     def latency(self) -> float:
-        """Return seconds from the due time to the end of the response."""
+        """Return the seconds from when the request was due to the end of the response."""
         return self.ended - self.planned - self.asked_seconds
 
 
@@ -55,7 +58,8 @@ class Caller:
         self._idle: deque[_Connection] = deque()
 
     async def make(self, call: Call, now: Any, *, keeps: bool) -> None:
-        """Send the request and record its result in it. `now` is the clock. `keeps`: use a kept connection."""
+        """Send the request, and record its result in `call`. `now`: the clock. `keeps`: True to use a kept
+        connection."""
         call.sent = now()
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
@@ -88,7 +92,7 @@ class Caller:
             try:
                 return await self._exchange_on(kept, request, keeps)
             except _Unanswered:
-                # A retry is allowed, whether or not the request was processed (RFC 9110, section 9.2.2).
+                # A GET may be repeated, whether or not the first one was processed (RFC 9110, section 9.2.2).
                 if call.kind != "GET":
                     raise
                 call.is_repeated = True
@@ -113,7 +117,7 @@ class Caller:
     def _take_idle(self) -> _Connection | None:
         while self._idle:
             reader, writer = self._idle.popleft()
-            # A server may close an idle connection (RFC 9112, section 9.5); clients check before they write.
+            # A server may close an idle connection (RFC 9112, section 9.5), so clients check this before they write.
             if not reader.at_eof() and not writer.is_closing():
                 return reader, writer
             writer.close()
@@ -143,7 +147,8 @@ async def _read_body(reader: asyncio.StreamReader, head: bytes) -> bytes:
 
 
 def _read_answer(call: Call, status: int, body: bytes) -> None:
-    """Raises ValueError for a response that the application did not write."""
+    """Read the version and the process from the response. Raises ValueError for a response that the application did
+    not write."""
     if status != 200:
         call.failure = f"{status} {body[:160].decode(errors='replace')}"
     elif call.kind == "stream":

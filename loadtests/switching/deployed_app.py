@@ -1,6 +1,6 @@
-"""The deployed application: each response names the version and the process.
+"""The application that is deployed. Each of its responses names the version and the process.
 
-It runs without any code of Pharos. `release.json` next to it has its version and its faults. It does not shut down
+It uses no code of Pharos. The file `release.json` next to it has its version and its faults. It does not shut down
 gracefully: SIGTERM ends it with all requests in flight.
 """
 
@@ -17,14 +17,15 @@ _EVENT_SECONDS = 0.25
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Serves `/`, `/slow?seconds=`, `/stream?seconds=` and `/healthz`; the response to a POST is its own body."""
+    """Serves `/`, `/slow?seconds=`, `/stream?seconds=` and `/healthz`. A POST gets its own body as the
+    response."""
 
     protocol_version = "HTTP/1.1"
-    # Head and body are written together.
+    # Buffer the response, so that its head and body are written at once.
     wbufsize = -1
 
     def do_GET(self) -> None:
-        """Send `/stream` event by event; the last event is `end`."""
+        """Respond to a GET. `/stream` is sent event by event, and the last event is `end`."""
         url = urlsplit(self.path)
         seconds = float(parse_qs(url.query).get("seconds", ["0"])[0])
         if url.path == "/stream":
@@ -34,7 +35,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(503 if url.path == "/healthz" and RELEASE["fault"] == "unhealthy" else 200, "")
 
     def do_POST(self) -> None:
-        """Read the body and return it."""
+        """Respond to a POST with its own body."""
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         time.sleep(float(parse_qs(urlsplit(self.path).query).get("seconds", ["0"])[0]))
         self._answer(200, body)
@@ -70,7 +71,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """A thread for each connection."""
+    """Handles each connection in a thread of its own."""
 
     request_queue_size = 1024
     daemon_threads = True

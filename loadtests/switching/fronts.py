@@ -1,4 +1,5 @@
-"""A real Caddy in front of the platform's proxy: configured by the platform, or with one fixed configuration."""
+"""Runs a real Caddy in front of the platform's proxy. Either the platform configures it, or it has a fixed
+configuration."""
 
 import json
 import shutil
@@ -17,19 +18,19 @@ _START_SECONDS = 10.0
 
 
 class SwitchingFailed(Exception):
-    """A process did not start, or an operation did not reach its expected result."""
+    """A process did not start, or an operation did not have its expected result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """The server that requests are sent to; by default the platform itself."""
+    """The server that receives the requests. By default, this is the platform itself."""
 
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Settings of the platform."""
+    """Settings for the platform."""
     port: int | None = None
-    """Port of the applications; None: the platform's own port."""
+    """The port that receives requests for applications. None: the platform's own port."""
     apps_port: int | None = None
-    """The platform's own port for applications; None: any free one."""
+    """The platform's own port for applications. None: any free port."""
 
 
 DIRECT = Front()
@@ -37,7 +38,8 @@ DIRECT = Front()
 
 @contextmanager
 def configured_caddy() -> Iterator[Front]:
-    """A Caddy with only its admin API, through which the platform configures hosts. Raises `SwitchingFailed`."""
+    """Run a Caddy that has only its admin API within the context. The platform configures its hosts over this API.
+    Raises `SwitchingFailed`."""
     port = free_port()
     with _running_caddy({}) as socket:
         settings = {
@@ -49,7 +51,8 @@ def configured_caddy() -> Iterator[Front]:
 
 @contextmanager
 def fixed_caddy() -> Iterator[Front]:
-    """A Caddy that forwards everything to the platform's own proxy, as a gateway does. Raises `SwitchingFailed`."""
+    """Run a Caddy that forwards everything to the platform's own proxy, as a gateway does, within the context. Raises
+    `SwitchingFailed`."""
     port, apps_port = free_port(), free_port()
     proxy = {"handler": "reverse_proxy", "upstreams": [{"dial": f"127.0.0.1:{apps_port}"}]}
     server = {
@@ -99,4 +102,5 @@ FRONTS: Mapping[str, Callable[[], AbstractContextManager[Front]]] = {
     "gateway": fixed_caddy,
     "caddy": configured_caddy,
 }
-"""The embedded proxy alone; behind a Caddy with a fixed configuration; behind a Caddy that the platform configures."""
+"""The servers to test: the embedded proxy alone, behind a Caddy with a fixed configuration, and behind a Caddy that
+the platform configures."""

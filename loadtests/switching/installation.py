@@ -1,4 +1,4 @@
-"""A real `pharos up` on a fresh folder, used through its API."""
+"""Runs a real `pharos up` on an empty folder, and uses it through its API."""
 
 import asyncio
 import tempfile
@@ -25,7 +25,7 @@ _PATIENCE_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A finished deployment."""
+    """A deployment that has ended."""
 
     id: int
     status: str
@@ -33,21 +33,23 @@ class Deployment:
 
 
 class Installation:
-    """The platform with a project, its repository, and the environments staging and production."""
+    """A running platform. It has a project with a repository, and the environments staging and
+    production."""
 
     def __init__(
         self, process: PlatformProcess, http: aiohttp.ClientSession, port: int, repository: Repository
     ) -> None:
         self.process = process
         self.port = port
-        """Port of the applications."""
+        """The port that receives requests for applications."""
         self.repository = repository
         self._http = http
         self.environments: dict[str, str] = {}
-        """Environment IDs by host."""
+        """The IDs of the environments, by host name."""
 
     async def prepare(self) -> None:
-        """Connect the repository, and create staging next to the existing production."""
+        """Connect the repository, and create the environment staging next to production, which exists
+        already."""
         credentials = self.process.credentials
         project = f"/api/v1/projects/{credentials['project_id']}"
         await self.call("POST", f"{project}/repository", {"url": str(self.repository.bare)})
@@ -57,7 +59,8 @@ class Installation:
         self.environments = {STAGING: staging["id"], PRODUCTION: credentials["environment_id"]}
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Send a request to the API; return the response. Raises `SwitchingFailed` if the API refuses it."""
+        """Send a request to the API. Return the response. Raises `SwitchingFailed` if the API refuses the
+        request."""
         async with self._http.request(method, path, json=body) as answer:
             found = await answer.json(content_type=None)
             if answer.status >= 300:
@@ -65,11 +68,11 @@ class Installation:
             return found["data"]
 
     async def deploy(self, host: str) -> Deployment:
-        """Deploy the newest version and wait for the result."""
+        """Deploy the newest version, and wait for the result."""
         return await self.finish("POST", f"/api/v1/environments/{self.environments[host]}/deploy")
 
     async def finish(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Deployment:
-        """Request a deployment, and poll until it is final."""
+        """Request a deployment, and poll until its status is final."""
         deployment = await self.call(method, path, body)
 
         async def is_final() -> bool:
@@ -87,11 +90,11 @@ class Installation:
         return str(found["lines"][-1]["text"])
 
     async def runtime(self, host: str) -> Any:
-        """Return the processes of the environment, as reported by its deployer."""
+        """Return the processes of the environment, as its deployer reports them."""
         return await self.call("GET", f"/api/v1/environments/{self.environments[host]}/processes")
 
     async def scale(self, host: str, count: int) -> None:
-        """Scale to this many replicas, and wait until they run."""
+        """Scale to `count` replicas, and wait until they run."""
         path = f"/api/v1/environments/{self.environments[host]}/scale"
         await self.call("PATCH", path, {"replicas": count})
         await self.wait_for_replicas(host, count)
@@ -118,7 +121,8 @@ async def wait_for(holds: Callable[[], Any], what: str) -> None:
 
 @asynccontextmanager
 async def installation(front: Front) -> AsyncIterator[Installation]:
-    """Run everything on free ports and in a temporary folder; stop it before the folder is removed."""
+    """Run everything on free ports and in a temporary folder, within the context. Stop it before the folder
+    is removed."""
     with tempfile.TemporaryDirectory(prefix="pharos-switching-") as made:
         folder = Path(made)
         apps_port = front.apps_port or free_port()

@@ -1,4 +1,4 @@
-"""Operations on an environment under load, and the versions that may respond meanwhile."""
+"""Defines the operations on an environment under load, and the versions that may respond during each."""
 
 import asyncio
 import os
@@ -22,27 +22,27 @@ from loadtests.switching.repository import Fault
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The versions that may respond, and the killed processes."""
+    """The versions that may respond during an operation, and the processes that it kills."""
 
     before: str
-    """The live version at the beginning."""
+    """The version that is live at the beginning."""
     after: str
-    """The live version at the end."""
+    """The version that is live at the end."""
     since: datetime | None = None
-    """Time from which on no request may get a response of `before`."""
+    """From this time on, no request may get a response of the version `before`."""
     kills: tuple[tuple[float, float], ...] = ()
-    """For each killed process the time of the signal and of its end, by `time.perf_counter`."""
+    """For each killed process, the time of the signal and the time of its end, by `time.perf_counter`."""
     note: str = ""
 
 
 @dataclass(slots=True)
 class Versions:
-    """The live versions of the environments, and their deployments."""
+    """The live versions of the environments, and the deployments of staging."""
 
     live: dict[str, str] = field(default_factory=dict)
-    """Live version by host."""
+    """The live version by host."""
     deployed: dict[str, int] = field(default_factory=dict)
-    """Deployments of staging by version, oldest first."""
+    """The deployments of staging by version, the oldest first."""
 
 
 Act = Callable[[Installation, Versions], Awaitable[Expected]]
@@ -50,18 +50,18 @@ Act = Callable[[Installation, Versions], Awaitable[Expected]]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A row of the table."""
+    """An operation, which is one row of the table."""
 
     name: str
     act: Act
-    """Runs the operation under load, to its final status."""
+    """A function that runs the operation under load until its status is final."""
     host: str = STAGING
     replicas: int | None = None
-    """Number of replicas to scale to before the load begins; None: unchanged."""
+    """Number of replicas to scale to before the load begins. None: do not scale."""
 
 
 async def prepare(shop: Installation) -> Versions:
-    """Bring production to the first version, and staging to the third, which replaced the second."""
+    """Deploy the first version to production, and the second and then the third version to staging."""
     versions = Versions()
     for host in (PRODUCTION, STAGING, STAGING):
         version = await asyncio.to_thread(shop.repository.commit)
@@ -126,7 +126,7 @@ def _scale(count: int) -> Act:
 
 
 async def _scale_and_deploy(shop: Installation, versions: Versions) -> Expected:
-    """The deployment replaces the release while its replicas are still starting."""
+    """Deploy while the replicas of the live release are still starting."""
     path = f"/api/v1/environments/{shop.environments[STAGING]}/scale"
     await shop.call("PATCH", path, {"replicas": 4})
     expected = await _deploy(shop, versions)
@@ -166,8 +166,8 @@ async def _is_back(shop: Installation, number: int, pid: int) -> bool:
 
 
 async def _kill(pid: int) -> tuple[float, float]:
-    """Send SIGKILL; return the period in which the process was dying: until its end the kernel accepts connections for
-    it."""
+    """Send SIGKILL. Return the period in which the process was dying: until it has ended, the kernel accepts
+    connections for it."""
     ended = asyncio.Event()
     handle = os.pidfd_open(pid)
     loop = asyncio.get_running_loop()

@@ -19,7 +19,7 @@ Again: GETs that the caller sent again because a kept connection was closed at t
 
 
 def show_table(console: Console, verdicts: Sequence[tuple[str, Verdict]]) -> None:
-    """Print the rows front by front, and the failures."""
+    """Print the table of each front, and the failures."""
     table = Table("Front", "Operation", box=None, pad_edge=False)
     for heading in (
         "Seconds",
@@ -61,7 +61,7 @@ def show_table(console: Console, verdicts: Sequence[tuple[str, Verdict]]) -> Non
 
 
 def describe(front: str, verdict: Verdict) -> dict[str, Any]:
-    """Return the JSON form."""
+    """Return the JSON form of a verdict."""
     return {
         "front": front,
         "operation": verdict.operation,

@@ -1,4 +1,4 @@
-"""The Git repository of the deployed application: a commit for each version."""
+"""Makes the Git repository of the deployed application. Each version is a commit."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ _FAILING_HEALTH_SECONDS = 3
 
 
 class Repository:
-    """A bare repository in this folder, and a work tree next to it."""
+    """A bare repository in `folder`, and a work tree next to it."""
 
     def __init__(self, folder: Path) -> None:
         self.bare = folder / "shop.git"
@@ -30,7 +30,7 @@ class Repository:
         self._git("symbolic-ref", "HEAD", "refs/heads/main")
 
     def commit(self, fault: Fault = "") -> str:
-        """Push the next version to main; return its name."""
+        """Commit the next version and push it to main. Return the name of the version."""
         self._count += 1
         version = f"v{self._count}"
         seconds = _FAILING_HEALTH_SECONDS if fault == "unhealthy" else _HEALTH_SECONDS

@@ -1,4 +1,4 @@
-"""Requests at a steady rate, independent of the responses, and one stream that is always open."""
+"""Sends requests at a steady rate, however fast the responses are. One stream is always open."""
 
 import asyncio
 import time
@@ -15,22 +15,22 @@ _TAKEN_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The rate of the load, and its length around an operation."""
+    """The rate of the load, and how long it lasts before and after an operation."""
 
     per_second: float
     lead_seconds: float
     """Seconds of load before the operation."""
     tail_seconds: float
-    """Seconds of load after its end."""
+    """Seconds of load after the operation."""
     stream_seconds: float
-    """Length of each stream in seconds; the next stream opens when it has ended."""
+    """Length of each stream in seconds. When a stream has ended, the next one opens."""
 
 
 FULL = Pace(per_second=200.0, lead_seconds=1.0, tail_seconds=3.0, stream_seconds=5.0)
 
 
 class SteadyLoad:
-    """All requests of one period. Made by `steady_load`."""
+    """Sends all requests of one period, and keeps their results. Made by `steady_load`."""
 
     def __init__(self, port: int, host: str, pace: Pace) -> None:
         self.calls: list[Call] = []
@@ -59,7 +59,7 @@ class SteadyLoad:
             await self._make(call, keeps=False)
 
     async def stop(self) -> None:
-        """Wait for the responses to all sent requests."""
+        """Wait until all requests that were sent have a response."""
         self._stopped = True
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=_TAKEN_SECONDS)
@@ -69,13 +69,13 @@ class SteadyLoad:
         self.calls.append(call)
         await self._caller.make(call, time.perf_counter, keeps=keeps)
         if call.failure is not None and call.kind == "stream":
-            # A stream that fails immediately must not be repeated without a pause.
+            # If a stream fails at once, wait before the next one.
             await asyncio.sleep(1 / self._pace.per_second)
 
 
 @asynccontextmanager
 async def steady_load(port: int, host: str, pace: Pace) -> AsyncIterator[SteadyLoad]:
-    """Run load until the block ends. Every request then has a response or has failed."""
+    """Run load until the block ends. After that, every request has a response or has failed."""
     load = SteadyLoad(port, host, pace)
     sending = asyncio.create_task(load.send())
     streaming = asyncio.create_task(load.stream())
@@ -90,12 +90,12 @@ async def steady_load(port: int, host: str, pace: Pace) -> AsyncIterator[SteadyL
 
 
 def _call(number: int, planned: float) -> Call:
-    """Return the request with this number. Of twenty requests, eleven are GETs, seven are POSTs, and one of each is
-    slow."""
+    """Return the request with this number. Of twenty requests, eleven are GETs, seven are POSTs, one is a slow GET
+    and one a slow POST."""
     place = number % 20
     seconds = _SLOW_SECONDS if place in (9, 19) else 0.0
     path = f"/slow?seconds={seconds}" if seconds else "/"
-    # Alternate the kinds, so that an operation meets both.
+    # Alternate the kinds of requests, so that an operation meets both.
     if place in (1, 4, 7, 9, 11, 13, 15, 17):
         return Call("POST", path, f"{number:06d} ".encode() * 100, seconds, planned)
     return Call("GET", path, b"", seconds, planned)

@@ -1,4 +1,4 @@
-"""Runs the operations one after the other, each under separate load."""
+"""Runs the operations one after the other. Each has a load of its own."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from loadtests.switching.verdict import Verdict, judge
 async def run_tour(
     operations: Sequence[Operation], pace: Pace, *, on_begin: Callable[[str], None], front: Front = DIRECT
 ) -> list[Verdict]:
-    """Return a verdict for each operation, all in one new installation. Raises `SwitchingFailed`."""
+    """Run all operations on one new installation. Return a verdict for each. Raises `SwitchingFailed`."""
     on_begin("starting the platform")
     async with installation(front) as shop:
         versions = await prepare(shop)
@@ -43,7 +43,7 @@ async def _run_operation(shop: Installation, versions: Versions, operation: Oper
 
 
 async def _restarted_processes(shop: Installation, host: str) -> set[str]:
-    """Return the processes that ended by themselves and were restarted, with their exits."""
+    """Return the processes that have ended by themselves and were restarted, with their exits."""
     instances = (await shop.runtime(host))["instances"]
     return {
         f"{one['process']}.{one['number']} of deployment {one['deployment_id']} {one['last_exit']}"

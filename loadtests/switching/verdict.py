@@ -1,4 +1,4 @@
-"""The result of the load during one operation."""
+"""Judges the load during one operation."""
 
 import time
 from collections import Counter
@@ -12,22 +12,24 @@ from loadtests.switching.operations import Expected
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A row of the table. Latencies are in milliseconds, without streams and without the sleep of slow requests."""
+    """The result of one operation, which is a row of the table. Latencies are in milliseconds. They leave out
+    streams, and the sleep of slow requests."""
 
     operation: str
     seconds: float
-    """From the request for the operation to its final status."""
+    """Seconds from the request for the operation to its final status."""
     requests: int
     failures: Counter[str]
     in_flight: int
-    """POSTs and streams in flight in a killed process: it is unknown whether they were processed."""
+    """Number of POSTs and streams that were in flight in a killed process. It is unknown whether they were
+    processed."""
     repeated: int
-    """GETs that were sent again because a kept connection was closed at that moment."""
+    """Number of GETs that were sent again, because the server closed a kept connection at that moment."""
     p50: float
     p99: float
     slowest: float
     cpu_us: float
-    """CPU time of the platform's process per request."""
+    """CPU time of the platform's process per request, in microseconds."""
     note: str
 
     @property
@@ -39,7 +41,7 @@ class Verdict:
 def judge(
     operation: str, expected: Expected, calls: Sequence[Call], seconds: float, cpu_seconds: float
 ) -> Verdict:
-    """Check every request."""
+    """Check every request of the load, and return the verdict."""
     failures: Counter[str] = Counter()
     in_flight = 0
     offset = time.time() - time.perf_counter()
@@ -81,8 +83,8 @@ def _fault(call: Call, expected: Expected, offset: float) -> str | None:
 
 
 def _was_in_flight(call: Call, expected: Expected) -> bool:
-    """Return True for requests that a killed process may have processed. GETs are not among them: they are retried on
-    another process, and may not fail."""
+    """Return True if a killed process may have processed the request. Return False for a GET: it is retried on
+    another process, and must not fail."""
     return call.kind != "GET" and any(
         call.sent <= end and call.ended >= killed for killed, end in expected.kills
     )

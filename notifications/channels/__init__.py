@@ -1,1 +1,1 @@
-"""One module per type of channel: it renders a message and sends it once."""
+"""The types of channels. Each module renders messages for one type, and sends each message once."""

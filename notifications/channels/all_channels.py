@@ -1,4 +1,4 @@
-"""Opens the channels of an installation."""
+"""Opens all types of channels that an installation can use."""
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
@@ -28,8 +28,8 @@ class UnavailableChannel:
         self._reason = reason
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """Raise `DeliveryFailed`, which names the setting that the operator must add. The failure is transient: if
-        Pharos starts without a setting, no waiting notification may be lost."""
+        """Raise `DeliveryFailed`, with the name of the setting that the operator must add. The failure is
+        temporary, so that a start without the setting loses no waiting notification."""
         raise DeliveryFailed(self._reason)
 
 
@@ -37,7 +37,7 @@ class UnavailableChannel:
 async def open_channels(
     settings: Settings, endpoints: Collection[Endpoint] = ()
 ) -> AsyncIterator[Mapping[str, Channel]]:
-    """Open a channel for each type, keyed by the name of the type, without connecting to anything. `endpoints` are
+    """Open a channel for each type, keyed by the name of the type, without connecting to anything. `endpoints`:
     private addresses that channels may reach.
 
     Raises `BadSettings` for invalid e-mail settings.

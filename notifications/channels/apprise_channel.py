@@ -1,7 +1,8 @@
-"""Apprise, for services without a channel type of their own. Its connections bypass the checks of `outbound_http`.
+"""Sends messages through Apprise, for services without a channel type of their own. Connections of Apprise bypass the
+checks of `outbound_http`.
 
-Apprise blocks, follows redirects and connects to any address. So each message is sent by a separate process with a time
-limit, without the environment variables of Pharos, and with redirects turned off.
+Apprise blocks, follows redirects and connects to any address. So a separate process sends each message. It has a time
+limit and none of Pharos' environment variables, and it follows no redirects.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from notifications.render.view import Tone, view_message
 
 _TOTAL_SECONDS = 15.0
 _AT_ONCE = 2
-"""Each process takes half a second of CPU to import Apprise."""
+"""Maximum number of processes at the same time. Each process needs half a second of CPU time to import Apprise."""
 _TYPES: dict[Tone, str] = {
     "critical": "failure",
     "warning": "warning",
@@ -32,7 +33,7 @@ _ERRORS: dict[int, tuple[str, bool]] = {
     Exit.UNUSABLE_URL: ("Apprise does not understand the URL of the channel.", True),
     Exit.LOCAL_SERVICE: ("Services on Pharos' own machine are not allowed.", True),
 }
-"""The error text, and whether the failure is permanent."""
+"""For each exit code, the error text, and whether the failure is permanent."""
 
 
 class AppriseChannel:
@@ -42,7 +43,7 @@ class AppriseChannel:
         self._running = asyncio.Semaphore(_AT_ONCE)
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """Apprise reports only success or failure, so every failure is retried."""
+        """Send the message. Apprise reports only success or failure, so every failure is retried."""
         view = view_message(message)
         request = msgspec.json.encode(
             {
@@ -66,7 +67,7 @@ async def _run(request: bytes) -> int:
     """Run the program with the request as its input, and return its exit code."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        # -I: neither the working directory nor PYTHONPATH is searched for modules.
+        # -I: Python searches neither the working directory nor PYTHONPATH for modules.
         "-I",
         "-m",
         "notifications.channels.apprise_process",

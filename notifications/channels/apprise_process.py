@@ -15,7 +15,7 @@ _MAX_INPUT = 200_000
 
 
 class Exit(enum.IntEnum):
-    """Exit codes of the program."""
+    """The exit codes of this program."""
 
     SENT = 0
     NOT_SENT = 3
@@ -24,26 +24,26 @@ class Exit(enum.IntEnum):
 
 
 _LOCAL_SCHEMAS = frozenset({"dbus", "gio", "glib", "gnome", "kde", "macosx", "qt", "syslog", "windows"})
-"""Services that act on this machine instead of sending anything."""
+"""Apprise services that act on this machine instead of sending a message."""
 
 
 def main() -> Exit:
     """Send the message that is read from standard input."""
     resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY, _MAX_MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # Apprise logs URLs that contain tokens.
+    # Apprise writes URLs that contain tokens to its log.
     logging.disable(logging.CRITICAL)
     request = json.loads(sys.stdin.read(_MAX_INPUT))
     if request["url"].partition(":")[0].lower() in _LOCAL_SCHEMAS:
         return Exit.LOCAL_SERVICE
-    # Imported here, because the import takes half a second.
+    # Import Apprise here, because the import takes half a second.
     import apprise
     import requests
     from apprise.manager_attachment import AttachmentManager
 
-    # No plugin may follow a redirect, whatever its URL says.
+    # No Apprise service may follow a redirect, whatever the configured URL says.
     requests.Session.get_redirect_target = lambda self, response: None  # type: ignore[method-assign, assignment]
-    # Some URLs name a template file whose content is sent: files of this machine must not be sent.
+    # Some URLs name a template file whose content Apprise sends. Files of this machine must not be sent.
     AttachmentManager().remove("file")  # type: ignore[no-untyped-call]
     service = apprise.Apprise.instantiate(
         request["url"], asset=apprise.AppriseAsset(app_id="Pharos", app_url="", http_redirects=False)

@@ -1,4 +1,5 @@
-"""Discord's webhooks with one embed (https://discord.com/developers/docs/resources/message#embed-object)."""
+"""Sends messages to Discord's webhooks, each with one embed
+(https://discord.com/developers/docs/resources/message#embed-object)."""
 
 import re
 from collections.abc import Iterator
@@ -31,13 +32,14 @@ _MARKUP = re.compile(r"([\\*_~`|>#\[\]()<@:\-.+!])")
 
 
 class DiscordChannel:
-    """Posts to the URL of a webhook, which identifies one Discord channel."""
+    """Posts to the URL of a webhook. The URL identifies one Discord channel."""
 
     def __init__(self, http: OutboundHttp) -> None:
         self._http = http
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """Discord's response body says how long to wait, and whether the webhook was deleted."""
+        """Send the message. The body of Discord's response says how long to wait, and whether the webhook
+        was deleted."""
         secrets = read_settings(DiscordSecrets, destination.secrets)
         reply = await self._http.post(secrets.url, msgspec.json.encode(build_payload(message)), {})
         error = _read_error(reply)
@@ -65,7 +67,7 @@ def _read_error(reply: Reply) -> _Error:
 
 
 def build_payload(message: Message) -> dict[str, Any]:
-    """Return the JSON with one embed and without mentions."""
+    """Return the JSON of the message: one embed, without mentions."""
     return {
         "embeds": [shrink(view_message(message), _MAX_VALUE, _build_embed, _fits)],
         "allowed_mentions": {"parse": []},
@@ -73,7 +75,7 @@ def build_payload(message: Message) -> dict[str, Any]:
 
 
 def escape(text: str) -> str:
-    """Escape Discord's Markdown, mentions, emoji codes and links."""
+    """Return the text with Discord's Markdown, mentions, emoji codes and links escaped."""
     return _MARKUP.sub(r"\\\1", text)
 
 
@@ -88,7 +90,7 @@ def _build_embed(view: MessageView, limit: int) -> dict[str, Any]:
     if links and count_utf16(description) + count_utf16(links) < _MAX_DESCRIPTION - 2:
         description += f"\n\n{links}"
     embed: dict[str, Any] = {
-        # Discord renders Markdown in titles too.
+        # Discord also renders Markdown in titles.
         "title": fit_lines([f"{_ICONS[view.tone]} {view.word}: {escape(cut(view.title, 110))}"], _MAX_TITLE),
         "description": description,
         "color": _COLORS[view.tone],

@@ -1,4 +1,4 @@
-"""E-mail over the installation's SMTP server."""
+"""Sends messages by e-mail, through the SMTP server of the installation."""
 
 import asyncio
 import ssl
@@ -27,15 +27,15 @@ _MAX_SUBJECT = 200
 
 
 class EmailChannel:
-    """Opens a connection for each message, as mail servers close idle ones."""
+    """Opens a new connection for each message, because mail servers close idle connections."""
 
     def __init__(self, settings: SmtpSettings, *, tls: ssl.SSLContext | None = None) -> None:
         self._settings = settings
         self._tls = tls or ssl.create_default_context()
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """4xx responses are retried, and so are faults of the installation that its operator can fix: a refused
-        password, an invalid certificate. 5xx responses about the address or the message are permanent."""
+        """Send the message. 4xx responses are retried, and so are faults that the operator can fix, such as a refused
+        password or an invalid certificate. 5xx responses about the address or the message are permanent failures."""
         address = read_settings(EmailSettings, destination.settings).address
         if find_email_fault(address) is not None:
             raise DeliveryFailed("The address of the channel is not an e-mail address.", is_permanent=True)
@@ -66,19 +66,19 @@ class EmailChannel:
         await _quit(client)
 
     async def _send_mail(self, mail: EmailMessage, address: str) -> aiosmtplib.SMTP:
-        """Return the open connection once the server has accepted the mail."""
+        """Send the mail. Return the open connection once the server has accepted the mail."""
         settings = self._settings
         client = aiosmtplib.SMTP(
             hostname=settings.host,
             port=settings.port,
             use_tls=settings.is_implicit_tls,
-            # True: a response without STARTTLS is an error, so an attacker on the path cannot remove it. None: use it
-            # if offered.
+            # True: if the server does not offer STARTTLS, the connection fails, so an attacker on the path cannot
+            # remove STARTTLS. None: use STARTTLS if the server offers it.
             start_tls=None if settings.allows_plaintext else not settings.is_implicit_tls,
             username=settings.username,
             password=settings.password,
             tls_context=self._tls,
-            # The default looks up the machine's own name in the DNS, which can take seconds.
+            # Without this, the client looks up the machine's own name in the DNS, which can take seconds.
             local_hostname=settings.sender.domain,
             timeout=_TOTAL_SECONDS,
         )
@@ -92,7 +92,7 @@ class EmailChannel:
 
 
 async def _quit(client: aiosmtplib.SMTP) -> None:
-    """End the session. The server has already accepted the mail, whatever it responds."""
+    """End the session. Ignore the response, because the server has already accepted the mail."""
     try:
         await client.quit(timeout=_QUIT_SECONDS)
     except (aiosmtplib.SMTPException, OSError):
@@ -100,9 +100,9 @@ async def _quit(client: aiosmtplib.SMTP) -> None:
 
 
 def build_mail(message: Message, sender: Address, address: str) -> EmailMessage:
-    """Return the mail: text and HTML, with the same Message-ID for each attempt.
+    """Return the mail with a text and an HTML part. Each attempt to send it has the same Message-ID.
 
-    Mails of one group refer to the same ID, so that clients show them as one conversation.
+    All mails about one group of incidents refer to the same ID, so that mail clients show them as one conversation.
     """
     view = view_message(message)
     mail = EmailMessage(policy=SMTP)
@@ -118,7 +118,7 @@ def build_mail(message: Message, sender: Address, address: str) -> EmailMessage:
     mail["X-Pharos-State"] = message.state
     mail["X-Pharos-Severity"] = message.severity
     mail.set_content(render_text(message), cte="quoted-printable")
-    # Base64 is encoded in C; quoted-printable is encoded in Python, which blocked the event loop for up to 30 ms a
+    # Python encodes base64 in C, but quoted-printable in Python code, which blocked the event loop for up to 30 ms a
     # mail.
     mail.add_alternative(render_html(message), subtype="html", cte="base64")
     return mail

@@ -1,4 +1,5 @@
-"""The interface of a channel type. Channels send once: retries, order and leases are those of the delivery worker."""
+"""The interface of a channel type. A channel sends a message once. The delivery worker is responsible for retries,
+order and leases."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from notifications.message import Message
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """The receiver of one message."""
+    """The receiver of a message."""
 
     type: str
     """The name of the channel type."""
@@ -18,7 +19,7 @@ class Destination:
 
 
 class DeliveryFailed(Exception):
-    """The receiver did not accept the message. The text is for people and contains neither a secret nor a URL with a
+    """The receiver did not accept the message. The text is for people. It contains neither a secret nor a URL with a
     secret."""
 
     def __init__(
@@ -30,8 +31,8 @@ class DeliveryFailed(Exception):
         retry_after: float | None = None,
     ) -> None:
         """`is_permanent`: another attempt to send this message cannot succeed. `is_gone`: no message can succeed,
-        because the receiver no longer exists (410); the channel is turned off. `retry_after`: the wait in seconds that
-        the receiver requests."""
+        because the receiver no longer exists (410); the channel is then turned off. `retry_after`: how many seconds
+        the receiver asks to wait."""
         super().__init__(message)
         self.is_permanent = is_permanent or is_gone
         self.is_gone = is_gone
@@ -42,7 +43,7 @@ class Channel(Protocol):
     """Sends messages of one channel type."""
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """Send the message once; return when the receiver has accepted it. Takes at most 15 s.
+        """Send the message once. Return when the receiver has accepted it, after at most 15 s.
 
         Raises `DeliveryFailed`.
         """

@@ -1,4 +1,5 @@
-"""Fits messages into the limits of chat services. A line is kept whole or dropped, so that no markup is cut."""
+"""Fits messages into the limits of chat services. Each line is kept whole or dropped, so that no markup is cut in the
+middle."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -11,22 +12,23 @@ _SHRINKING = (1.0, 0.6, 0.35, 0.2, 0.12)
 
 
 def count_utf16(text: str) -> int:
-    """Return the length as JavaScript counts it. Services that count code points accept at least as much."""
+    """Return the length of the text in UTF-16 units, as JavaScript counts it. Services that count code points accept at
+    least as many."""
     return len(text) + sum(character > "\uffff" for character in text)
 
 
 def count_bytes(text: str) -> int:
-    """Return the length in UTF-8."""
+    """Return the length of the text in bytes of UTF-8."""
     return len(text.encode())
 
 
 def fit_lines(lines: Iterable[str], limit: int, length: Length = count_utf16) -> str:
-    """Return the lines joined by newlines, up to the limit. `…` replaces the first line that does not fit and all after
-    it."""
+    """Return the lines, joined by newlines, up to the limit. If a line does not fit, `…` replaces this line and all
+    lines after it."""
     text = ""
     for line in lines:
         longer = f"{text}\n{line}" if text else line
-        # The newline and the ellipsis take up to four bytes.
+        # The newline and the ellipsis need up to four bytes.
         if length(longer) > limit - 4:
             return f"{text}\n…" if text else "…"
         text = longer
@@ -34,7 +36,8 @@ def fit_lines(lines: Iterable[str], limit: int, length: Length = count_utf16) ->
 
 
 def cut(text: str, limit: int, length: Length = count_utf16) -> str:
-    """Return text without markup, cut to the limit. The limit is at least the length of the ellipsis, 3 bytes."""
+    """Return a text without markup, cut to the limit. The limit must be at least 3 bytes, the length of the
+    ellipsis."""
     if length(text) <= limit:
         return text
     end = length("…")
@@ -53,8 +56,8 @@ def shrink(
 ) -> _Payload:
     """Return the largest payload that fits.
 
-    `build` takes the view and the limit of one incident. First the incidents become shorter, then fewer are listed, and
-    finally the links are omitted.
+    `build`: makes a payload from the view and the limit for one incident. To fit, first the incidents become shorter,
+    then fewer incidents are listed, and finally the links are left out.
     """
     least = int(limit * _SHRINKING[-1])
     attempts = [(view, int(limit * share)) for share in _SHRINKING]

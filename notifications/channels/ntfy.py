@@ -1,4 +1,4 @@
-"""ntfy, published as JSON (https://docs.ntfy.sh/publish/#publish-as-json)."""
+"""Sends messages to ntfy as JSON (https://docs.ntfy.sh/publish/#publish-as-json)."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,9 +15,10 @@ from notifications.render.view import MessageView, Tone, view_message
 
 _MAX_TITLE = 250
 _MAX_MESSAGE = 3800
-"""Bytes; ntfy turns a message of more than 4,096 into an attached file."""
+"""Maximum bytes of a message. If a message has more than 4,096 bytes, ntfy turns it into an attached
+file."""
 _MAX_BODY = 8000
-"""Bytes of the JSON. ntfy reads at most twice the length of a message."""
+"""Maximum bytes of the JSON. ntfy reads at most twice the length of a message."""
 _MAX_INCIDENT = 2000
 _PRIORITIES: dict[Tone, int] = {"critical": 5, "warning": 4, "info": 3, "resolved": 3}
 _TAGS: dict[Tone, str] = {
@@ -29,13 +30,13 @@ _TAGS: dict[Tone, str] = {
 
 
 class NtfyChannel:
-    """Publishes to a topic."""
+    """Publishes to an ntfy topic."""
 
     def __init__(self, http: OutboundHttp) -> None:
         self._http = http
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """The JSON is posted to the root of the server, not to the topic."""
+        """Send the message. The JSON is posted to the root of the server, not to the topic."""
         settings = read_settings(NtfySettings, destination.settings)
         secrets = read_settings(NtfySecrets, destination.secrets)
         headers = {"Authorization": f"Bearer {secrets.token}"} if secrets.token else {}
@@ -50,12 +51,12 @@ class NtfyChannel:
 
 
 def build_payload(message: Message) -> dict[str, Any]:
-    """Return the JSON without the topic."""
+    """Return the JSON of the message. The topic is added later."""
     return shrink(view_message(message), _MAX_INCIDENT, _build, _fits)
 
 
 def _fits(payload: dict[str, Any]) -> bool:
-    # 100 bytes are reserved for the topic.
+    # This leaves 100 bytes for the topic.
     return (
         count_bytes(payload["message"]) <= _MAX_MESSAGE
         and len(msgspec.json.encode(payload)) + 100 <= _MAX_BODY

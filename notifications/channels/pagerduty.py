@@ -1,4 +1,4 @@
-"""PagerDuty's Events API v2 (https://developer.pagerduty.com/docs/send-alert-event)."""
+"""Sends messages to PagerDuty's Events API v2 (https://developer.pagerduty.com/docs/send-alert-event)."""
 
 from typing import Any, Literal
 
@@ -25,7 +25,8 @@ class PagerDutyChannel:
         self._http = http
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """Send a test, too, but resolve it at once, because nobody else would."""
+        """Send the message. A test also opens an alert, which is resolved at once, because nobody else would
+        resolve it."""
         settings = read_settings(PagerDutySettings, destination.settings)
         key = read_settings(PagerDutySecrets, destination.secrets).routing_key
         actions: list[Action] = ["resolve"] if message.state == "resolved" else ["trigger"]
@@ -43,7 +44,8 @@ class PagerDutyChannel:
 
 
 def build_event(message: Message, action: Action) -> dict[str, Any]:
-    """Return the event without the routing key. A repeat with the same `dedup_key` changes the open alert."""
+    """Return the event as JSON. The routing key is added later. A repeated event with the same `dedup_key`
+    changes the open alert."""
     view = view_message(message)
     place = "/".join(value for _, value in view.where)
     event: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Slack's incoming webhooks with Block Kit (https://docs.slack.dev/reference/block-kit/blocks)."""
+"""Sends messages to Slack's incoming webhooks with Block Kit (https://docs.slack.dev/reference/block-kit/blocks)."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,27 +16,27 @@ from notifications.render.view import IncidentView, MessageView, Tone, view_mess
 _MAX_HEADER = 150
 _MAX_TEXT = 3000
 _MAX_BLOCKS_BYTES = 12_000
-"""Slack responds `msg_blocks_too_long` at about 13,200 characters of all blocks; its reference does not mention this
-limit."""
+"""Maximum number of characters. Slack responds `msg_blocks_too_long` if all blocks together have about 13,200
+characters; its documentation does not mention this limit."""
 _ICONS: dict[Tone, str] = {"critical": "🔴", "warning": "🟠", "info": "🔵", "resolved": "🟢"}
 _HINT = "Create a new webhook in the Slack app, and set its URL."
 
 
 class SlackChannel:
-    """Posts to the URL of an incoming webhook, which identifies one Slack channel."""
+    """Posts to the URL of an incoming webhook. The URL identifies one Slack channel."""
 
     def __init__(self, http: OutboundHttp) -> None:
         self._http = http
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """Slack responds 403 and 404 for removed webhooks, and 410 for archived channels."""
+        """Send the message. Slack responds 403 and 404 for removed webhooks, and 410 for archived channels."""
         secrets = read_settings(SlackSecrets, destination.secrets)
         reply = await self._http.post(secrets.url, msgspec.json.encode(build_payload(message)), {})
         check_reply(reply, name="Slack", secrets=destination.secrets.values(), hint=_HINT)
 
 
 def build_payload(message: Message) -> dict[str, Any]:
-    """Return the JSON: `text` for notifications and screen readers, `blocks` for display."""
+    """Return the JSON of the message. Notifications and screen readers use `text`; Slack displays `blocks`."""
     view = view_message(message)
     return {
         "text": fit_lines([f"{_ICONS[view.tone]} {view.word}: {escape(view.subject)}"], _MAX_TEXT),
@@ -52,12 +52,12 @@ def build_payload(message: Message) -> dict[str, Any]:
 
 
 def escape(text: str) -> str:
-    """Escape mentions and links of `mrkdwn`: `<!channel>`, `<https://…|text>`."""
+    """Return the text with mentions and links of `mrkdwn` escaped, such as `<!channel>` and `<https://…|text>`."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _list_blocks(view: MessageView, limit: int) -> Iterator[dict[str, Any]]:
-    # Texts that people wrote are `plain_text`, which has no markup. Only links need `mrkdwn`.
+    # Texts from people are sent as `plain_text`, which has no markup. Only links need `mrkdwn`.
     head = cut(f"{_ICONS[view.tone]} {view.word}: {view.title}", _MAX_HEADER)
     yield {"type": "header", "text": _plain(head)}
     place = "  ·  ".join(f"{name} {value}" for name, value in view.where)
@@ -69,7 +69,8 @@ def _list_blocks(view: MessageView, limit: int) -> Iterator[dict[str, Any]]:
             yield {"type": "context", "elements": [_markdown(_link(incident.url, incident.id))]}
     if view.more:
         yield {"type": "context", "elements": [_plain(view.more)]}
-    # Links instead of buttons: Slack sends each click on a button to the app, and warns if nothing responds.
+    # Use links instead of buttons: Slack sends each click on a button to the app, and shows a warning if the app
+    # does not respond.
     links = fit_lines((_link(link.url, link.text) for link in view.links), _MAX_TEXT)
     if links:
         yield {"type": "section", "text": _markdown(links.replace("\n", "   "))}

@@ -27,9 +27,9 @@ class SmtpSettings:
 
 
 def read_smtp_settings(settings: Settings) -> SmtpSettings | None:
-    """Return the settings, or None if the installation sends no e-mail.
+    """Return the SMTP settings. None if the installation sends no e-mail.
 
-    Raises `BadSettings`, which does not repeat the password.
+    Raises `BadSettings`, whose message does not contain the password.
     """
     if not settings.smtp_url:
         return None

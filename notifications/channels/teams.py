@@ -1,4 +1,5 @@
-"""Microsoft Teams through a workflow ("When a Teams webhook request is received"), with an Adaptive Card 1.4."""
+"""Sends messages to Microsoft Teams through a workflow ("When a Teams webhook request is received"), as an
+Adaptive Card 1.4."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +15,7 @@ from notifications.message import Message
 from notifications.render.view import IncidentView, MessageView, Tone, view_message
 
 _MAX_BYTES = 27_000
-"""Teams accepts 28 KB, including what the workflow adds."""
+"""Maximum bytes of the payload. Teams accepts 28 KB, including what the workflow adds."""
 _MAX_INCIDENT = 3000
 _COLORS: dict[Tone, str] = {
     "critical": "Attention",
@@ -31,7 +32,8 @@ class TeamsChannel:
         self._http = http
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """A workflow responds 202 before it posts, so only its run history shows if its own step fails."""
+        """Send the message. A workflow responds 202 before it posts to Teams, so a failure of its own step only
+        shows in its run history."""
         secrets = read_settings(TeamsSecrets, destination.secrets)
         reply = await self._http.post(secrets.url, msgspec.json.encode(build_payload(message)), {})
         check_reply(
@@ -78,7 +80,7 @@ def _wrap_card(view: MessageView, limit: int) -> dict[str, Any]:
 
 
 def _list_body(view: MessageView, limit: int) -> Iterator[dict[str, Any]]:
-    # A RichTextBlock shows text unchanged; a TextBlock and a FactSet would interpret Markdown and {{DATE()}}.
+    # A RichTextBlock shows text unchanged. A TextBlock or a FactSet would interpret Markdown and {{DATE()}}.
     yield _block(_run(view.word, weight="Bolder", color=_COLORS[view.tone]))
     yield _block(_run(view.title, weight="Bolder", size="Large"), spacing="Small")
     place = "  ·  ".join(f"{name} {value}" for name, value in view.where)

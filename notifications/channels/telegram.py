@@ -1,4 +1,5 @@
-"""Telegram's Bot API, sendMessage with HTML (https://core.telegram.org/bots/api#sendmessage)."""
+"""Sends messages through Telegram's Bot API: sendMessage with HTML
+(https://core.telegram.org/bots/api#sendmessage)."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from notifications.message import Message
 from notifications.render.view import IncidentView, MessageView, Tone, view_message
 
 _MAX_TEXT = 4096
-"""Characters of the displayed text, without tags."""
+"""Maximum number of characters of the displayed text, without tags."""
 _MAX_MARKUP = 16_000
 _MAX_INCIDENT = 3000
 _ICONS: dict[Tone, str] = {"critical": "🔴", "warning": "🟠", "info": "🔵", "resolved": "🟢"}
@@ -24,14 +25,14 @@ _TAG = re.compile(r"<[^>]*>")
 
 
 class TelegramChannel:
-    """Sends as a bot."""
+    """Sends messages as a Telegram bot."""
 
     def __init__(self, http: OutboundHttp) -> None:
         self._http = http
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """Telegram reports errors as JSON, with the seconds to wait, or with the new ID of a group that became a
-        supergroup."""
+        """Send the message. Telegram reports errors as JSON, with the seconds to wait, or with the new ID if a
+        group has become a supergroup."""
         settings = read_settings(TelegramSettings, destination.settings)
         token = read_settings(TelegramSecrets, destination.secrets).bot_token
         body = msgspec.json.encode(build_payload(message, settings))
@@ -70,13 +71,13 @@ def _read_parameters(reply: Reply) -> _Parameters:
 
 
 def build_payload(message: Message, settings: TelegramSettings) -> dict[str, Any]:
-    """Return the JSON of sendMessage."""
+    """Return the JSON for sendMessage."""
     payload: dict[str, Any] = {
         "chat_id": settings.chat_id,
         "text": shrink(view_message(message), _MAX_INCIDENT, _write_text, _fits),
         "parse_mode": "HTML",
         "link_preview_options": {"is_disabled": True},
-        # A resolution arrives silently.
+        # The message about a resolution is sent without a notification sound.
         "disable_notification": message.state == "resolved",
     }
     if settings.topic_id:
@@ -98,7 +99,7 @@ def _write_text(view: MessageView, limit: int) -> str:
     if view.more:
         lines += ["", escape(view.more)]
     if view.links:
-        # Links in the text: Telegram refuses a message with a button to localhost.
+        # Put links into the text: Telegram refuses a message whose button links to localhost.
         lines += ["", " · ".join(_link(link.url, link.text) for link in view.links)]
     return "\n".join(lines)
 

@@ -1,4 +1,5 @@
-"""Signed webhooks as specified by Standard Webhooks (https://www.standardwebhooks.com), version 1."""
+"""Sends messages as signed webhooks, as specified by Standard Webhooks (https://www.standardwebhooks.com), version
+1."""
 
 import base64
 import hashlib
@@ -16,14 +17,14 @@ from notifications.render.bound import bound_message
 
 
 class WebhookChannel:
-    """Posts `{"type": …, "timestamp": …, "data": the message}` with a signature for each secret."""
+    """Posts `{"type": …, "timestamp": …, "data": the message}`, signed with each secret of the channel."""
 
     def __init__(self, http: OutboundHttp) -> None:
         self._http = http
 
     async def send(self, message: Message, destination: Destination) -> None:
-        """Retry a 4xx that is not about the content: while a receiver is being deployed, its gateway may respond 401,
-        403 or 404."""
+        """Send the message. Retry a 4xx response that is not about the content: while a receiver is being deployed,
+        its gateway may respond 401, 403 or 404."""
         settings = read_settings(WebhookSettings, destination.settings)
         secrets = read_settings(WebhookSecrets, destination.secrets)
         body = encode_event(message)
@@ -40,14 +41,15 @@ class WebhookChannel:
 
 
 def encode_event(message: Message) -> bytes:
-    """Return the body. `type` is `alert.firing`, `alert.resolved` or `alert.info`."""
+    """Return the body of the request. `type` is `alert.firing`, `alert.resolved` or `alert.info`."""
     return msgspec.json.encode(
         {"type": f"alert.{message.state}", "timestamp": message.created_at, "data": bound_message(message)}
     )
 
 
 def sign(signing_secret: str, message_id: str, timestamp: str, body: bytes) -> str:
-    """Return the header webhook-signature: one `v1,…` for each secret, so that receivers can rotate theirs."""
+    """Return the value of the webhook-signature header: one `v1,…` for each secret, so that a receiver can replace
+    its secret."""
     content = f"{message_id}.{timestamp}.".encode() + body
     return " ".join(
         "v1," + base64.b64encode(hmac.new(key, content, hashlib.sha256).digest()).decode()

@@ -1,1 +1,1 @@
-"""The delivery of notifications: leases, attempts, retries."""
+"""Delivers notifications. It leases them, sends them, and retries failed attempts."""

@@ -1,4 +1,4 @@
-"""An attempt to deliver a notification: its input and its outcome."""
+"""Describes an attempt to deliver a notification: its input and its outcome."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,18 +12,18 @@ _MAX_ERROR = 500
 
 @dataclass(frozen=True, slots=True)
 class Leased:
-    """A notification that this worker sends."""
+    """A notification that this worker has leased and is sending."""
 
     id: int
     until: datetime
-    """The end of the lease, which identifies it."""
+    """When the lease ends. This time identifies the lease."""
     account_id: int
     channel_id: int | None
     person_id: int | None
     group_id: int
     recipient: str
     attempts: int
-    """Before this one."""
+    """Number of earlier attempts."""
     created_at: datetime
     requested_at: datetime | None
     address: Address
@@ -41,9 +41,9 @@ class Attempt:
     """Why the attempt failed, for people; at most 500 characters."""
     retry_after: float | None = None
     is_gone: bool = False
-    """True if the channel is to be turned off."""
+    """True if the channel must be turned off."""
 
 
 def shorten_error(text: str) -> str:
-    """Return the text, cut to the length of the columns for errors."""
+    """Return the text, cut to the length of the database columns for errors."""
     return text[:_MAX_ERROR]

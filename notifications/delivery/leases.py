@@ -1,6 +1,6 @@
-"""Finds due notifications and leases them, so that one worker at a time sends each.
+"""Finds due notifications and leases them, so that only one worker at a time sends a notification.
 
-Several workers may use one database; a lease gives a notification to one of them. Only the database's clock sets and
+Several workers may use one database. A lease gives a notification to one of them. Only the database's clock sets and
 compares the end of a lease. That time also identifies the lease, because the next lease of the notification ends later.
 """
 
@@ -17,7 +17,7 @@ from control_domain.tables.accounts import Person
 from control_domain.tables.notifications import Notification, NotificationChannel
 from notifications.delivery.retry_schedule import LONGEST_PAUSE
 
-# Literally as in the partial indexes: SQLite does not use those for a bound value.
+# Write the status literally, as in the partial indexes: SQLite does not use a partial index for a bound value.
 _PENDING: ColumnElement[str] = literal_column("'pending'")
 IS_PENDING = Notification.status == _PENDING
 
@@ -27,7 +27,7 @@ _Sibling = aliased(Notification, name="sibling")
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A notification that may be sent now, unless another worker is faster."""
+    """A notification that may be sent now, unless another worker leases it first."""
 
     id: int
     account_id: int
@@ -41,13 +41,14 @@ async def find_due(
     """Return notifications to send, at most one for each recipient.
 
     Accounts take turns, so accounts with many due notifications do not delay the others. Within an account, failing
-    channels come last. `without` are accounts to skip.
+    channels come last. `without`: accounts to skip.
     """
     row, channel = Notification, NotificationChannel
     # Usually nothing is due, and only this short query runs.
     if await session.scalar(select(row.id).where(IS_PENDING, row.next_attempt_at <= now).limit(1)) is None:
         return []
-    # Read this first: before Postgres has statistics of the table, it would scan it again for each due row.
+    # Read this first. Before Postgres has statistics of the table, it would otherwise scan the table again for each due
+    # notification.
     busy = (await session.execute(select(row.channel_id, row.person_id).where(_is_in_flight(row)))).all()
     of_recipient = func.row_number().over(
         partition_by=(row.account_id, row.channel_id, row.person_id), order_by=(row.next_attempt_at, row.id)
@@ -85,8 +86,8 @@ async def find_due(
 
 
 async def heal_times(session: AsyncSession, now: datetime) -> None:
-    """Make notifications due now whose next attempt is too far in the future because a clock was ahead when it was
-    stored."""
+    """Make notifications due now if their next attempt is too far in the future, because a clock was ahead when the
+    time was stored."""
     await session.execute(
         update(Notification)
         .where(IS_PENDING, Notification.next_attempt_at > now + LONGEST_PAUSE)
@@ -101,7 +102,7 @@ def _is_due(now: datetime) -> ColumnElement[bool]:
         _Earlier.group_id == row.group_id,
         _Earlier.id < row.id,
         _Earlier.status == _PENDING,
-        # A notification that a person sends again is no longer part of the order.
+        # If a person sends a notification again, the notification no longer has a place in the order.
         _Earlier.requested_at.is_(None),
     )
     return and_(
@@ -125,8 +126,8 @@ def _is_none_of(
 async def take_lease(
     session: AsyncSession, due: Due, now: datetime, lease_seconds: float
 ) -> Notification | None:
-    """Lease the notification and return it, locked until the end of the transaction; None if it is no longer due, or
-    another notification of its recipient is being sent."""
+    """Lease the notification. Return it, locked until the end of the transaction. Return None if it is no longer due,
+    or if another notification of its recipient is being sent."""
     await lock_recipient(session, due.channel_id, due.person_id)
     is_recipient_busy = exists().where(
         _is_in_flight(_Sibling),
@@ -143,10 +144,10 @@ async def take_lease(
 
 
 async def lock_recipient(session: AsyncSession, channel_id: int | None, person_id: int | None) -> None:
-    """Lock the recipient before its notifications: two workers that lease two of its notifications at once would not
-    see each other, and transactions that lock several of them could deadlock.
+    """Lock the recipient before its notifications: otherwise two workers could lease two notifications of the same
+    recipient without seeing each other, and transactions that lock several notifications could deadlock.
 
-    On SQLite reads lock nothing, but the following write locks the database.
+    On SQLite, reads lock nothing, but the write that follows locks the database.
     """
     locked: Select[int] | None = None
     if channel_id is not None:
@@ -154,12 +155,12 @@ async def lock_recipient(session: AsyncSession, channel_id: int | None, person_i
     elif person_id is not None:
         locked = select(Person.id).where(Person.id == person_id)
     if locked is not None:
-        # Rows that refer to it may be added meanwhile.
+        # Rows that refer to the recipient may be added meanwhile.
         await session.execute(locked.with_for_update(key_share=True))
 
 
 def is_leased(notification_id: int, until: datetime) -> ColumnElement[bool]:
-    """SQL condition: the notification still has the lease that ends at this time."""
+    """Return an SQL condition: the notification still has the lease that ends at this time."""
     return and_(Notification.id == notification_id, Notification.leased_until == until)
 
 
@@ -175,7 +176,7 @@ async def release_lease(session: AsyncSession, notification_id: int, until: date
 
 
 async def release_all_leases(session: AsyncSession) -> None:
-    """End the leases of all workers. Call it only if no other worker is running."""
+    """End the leases of all workers. Call this only if no other worker is running."""
     await session.execute(
         update(Notification)
         .where(Notification.leased_until.is_not(None))

@@ -27,16 +27,16 @@ logger = logging.getLogger(__name__)
 RETENTION = timedelta(days=90)
 """How long notifications, ended incidents and ended silences are kept."""
 _EVERY_SECONDS = 3600.0
-# Rows to delete in one transaction, which on SQLite blocks all other writers.
+# Number of rows to delete in one transaction. On SQLite, a transaction blocks all other writers.
 _BATCH = 500
 
 DeleteBatch = Callable[[AsyncSession, datetime], Awaitable[int]]
-"""Deletes rows that are older than the time, and returns their number."""
+"""Deletes rows that are older than a time. Returns their number."""
 
 
 async def prune_history(sessions: Sessions, now: datetime) -> int:
-    """Delete history older than `RETENTION`; return the numbers of deleted notifications, incidents, groups and
-    silences."""
+    """Delete history that is older than `RETENTION`. Return the total number of deleted notifications, incidents,
+    groups and silences."""
     deleted = 0
     for delete_batch in (_delete_notifications, _delete_incidents, _delete_groups, _delete_silences):
         while True:
@@ -45,7 +45,7 @@ async def prune_history(sessions: Sessions, now: datetime) -> int:
             deleted += batch
             if batch < _BATCH:
                 break
-            # Let others write.
+            # Pause, so that others can write.
             await asyncio.sleep(0.05)
     return deleted
 
@@ -65,15 +65,15 @@ async def _delete_incidents(session: AsyncSession, before: datetime) -> int:
         is_old, AlertIncident.open_key.is_(None), AlertIncident.changed_at < before
     )
     numbers = (await session.scalars(ended.order_by(AlertIncident.id).limit(_BATCH))).all()
-    # Members whose resolution was never sent, because the recipient was turned off.
+    # These members belong to incidents whose resolution was never sent, because the recipient was turned off.
     await _delete(session, NotificationMember.incident_id, numbers)
     await _delete(session, AlertIncident.id, numbers)
     return len(numbers)
 
 
 async def _delete_groups(session: AsyncSession, before: datetime) -> int:
-    """Delete groups that have nothing to send: the number of groups of removed environments would only grow. Groups
-    that have never sent anything are deleted at once, because the next message needs no history of them."""
+    """Delete groups that have nothing to send: otherwise the groups of removed environments would only grow in
+    number. A group that has never sent anything is deleted at once, because its next message needs no history."""
     group = NotificationGroup
     is_idle = and_(
         group.due_at.is_(None),
@@ -81,7 +81,7 @@ async def _delete_groups(session: AsyncSession, before: datetime) -> int:
         ~exists().where(NotificationMember.group_id == group.id),
     )
     numbers = (await session.scalars(select(group.id).where(is_idle).limit(_BATCH))).all()
-    # An incident may have been added meanwhile.
+    # An incident may have been added to the group meanwhile.
     await _delete(session, group.id, numbers, is_idle)
     return len(numbers)
 

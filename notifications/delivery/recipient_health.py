@@ -1,4 +1,4 @@
-"""Applies the outcome of an attempt to its channel and to the other notifications of the recipient."""
+"""Applies the outcome of an attempt to the channel, and to the other notifications of the same recipient."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,8 +16,8 @@ _ACTOR = Actor("notifications")
 
 
 async def note_success(session: AsyncSession, leased: Leased, now: datetime) -> None:
-    """Clear the error of the channel, and make its notifications due that wait for a retry or a pause that the receiver
-    requested."""
+    """Clear the error of the channel. Its other notifications may wait for a retry, or for a pause that the receiver
+    has asked for: make them due now."""
     if not leased.attempts and not leased.address.is_failing:
         return
     await _reschedule(session, leased, Notification.next_attempt_at > now, now)
@@ -26,8 +26,8 @@ async def note_success(session: AsyncSession, leased: Leased, now: datetime) -> 
 
 
 async def note_failure(session: AsyncSession, leased: Leased, attempt: Attempt, now: datetime) -> None:
-    """Store the error with the channel. Pause all messages if the receiver requests it; turn the channel off if its
-    receiver no longer exists."""
+    """Store the error with the channel. If the receiver asks for a pause, pause all its messages. If the receiver no
+    longer exists, turn the channel off."""
     if leased.channel_id is not None:
         is_new = NotificationChannel.failing_since.is_(None)
         await _update_channel(session, leased, is_new, failing_since=now)
@@ -40,7 +40,8 @@ async def note_failure(session: AsyncSession, leased: Leased, attempt: Attempt, 
 
 
 async def _turn_off(session: AsyncSession, leased: Leased, attempt: Attempt, now: datetime) -> None:
-    """Turn the channel off and cancel its other notifications, unless somebody has changed it during the attempt."""
+    """Turn the channel off and cancel its other notifications, unless somebody has changed the channel during the
+    attempt."""
     sealed = leased.address.sealed
     is_unchanged = NotificationChannel.settings == leased.address.settings
     if sealed is not None:
@@ -84,7 +85,7 @@ async def _update_channel(
 async def _reschedule(
     session: AsyncSession, leased: Leased, which: ColumnElement[bool], at: datetime
 ) -> None:
-    """Change the time of the next attempt of the recipient's other notifications."""
+    """Set the time of the next attempt for the other notifications of the recipient."""
     await session.execute(
         update(Notification)
         .where(IS_PENDING, is_of_recipient(leased), which)
@@ -94,7 +95,7 @@ async def _reschedule(
 
 
 def is_of_recipient(leased: Leased) -> ColumnElement[bool]:
-    """SQL condition: the notification has the same recipient."""
+    """Return an SQL condition: the notification has the same recipient."""
     if leased.channel_id is not None:
         return Notification.channel_id == leased.channel_id
     return Notification.person_id == leased.person_id

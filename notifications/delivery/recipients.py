@@ -1,4 +1,4 @@
-"""Finds the channel or the e-mail address of a recipient at the time of sending."""
+"""Finds the channel or the e-mail address of a recipient when a message is sent."""
 
 from dataclasses import dataclass
 
@@ -15,21 +15,21 @@ from notifications.channels.interface import Destination
 
 
 class NoRecipient(Exception):
-    """The recipient was removed, was turned off, or no longer has access. The text is for people."""
+    """The recipient was removed or turned off, or no longer has access. The text is for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A destination whose secrets are still sealed."""
+    """The destination of a message. Its secrets are still encrypted."""
 
     type: str
     settings: str
-    """JSON."""
+    """The settings of the destination as JSON."""
     sealed: Sealed | None = None
     owner: str = ""
-    """The owner of the sealed secrets."""
+    """Identifies the object to which the encrypted secrets belong."""
     is_failing: bool = False
-    """True if the last delivery to the channel failed."""
+    """True if the last delivery to this channel failed."""
 
 
 async def find_address(session: AsyncSession, notification: Notification) -> Address:
@@ -52,8 +52,8 @@ def _read_channel(channel: NotificationChannel | None) -> Address:
 
 
 async def _find_email(session: AsyncSession, notification: Notification) -> Address:
-    """Return the address of the person. Checks that they still have access: they may have been removed after the
-    notification was written."""
+    """Return the e-mail address of the person. Raises `NoRecipient` if the person no longer has access: somebody
+    may have removed the person after the notification was written."""
     query = (
         select(Person.email, Membership.role, ProjectRole.role)
         .join(
@@ -79,6 +79,6 @@ async def _find_email(session: AsyncSession, notification: Notification) -> Addr
 
 
 def open_address(address: Address, keys: SealingKeys) -> Destination:
-    """Return the destination with its secrets. Raises `CannotOpen`."""
+    """Return the destination with its secrets decrypted. Raises `CannotOpen`."""
     secrets = {} if address.sealed is None else keys.open(address.sealed, address.owner)
     return Destination(address.type, msgspec.json.decode(address.settings), secrets)

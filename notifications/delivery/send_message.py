@@ -1,4 +1,4 @@
-"""Sends one message once, and converts the result or any error into an outcome."""
+"""Sends one message once. Any result or error becomes an outcome."""
 
 import asyncio
 import logging
@@ -13,14 +13,14 @@ from notifications.delivery.recipients import open_address
 
 logger = logging.getLogger(__name__)
 
-# A channel takes at most 15 s; this ends a channel that hangs, long before the lease ends.
+# A channel takes at most 15 s. This limit ends a channel that hangs, long before the lease ends.
 _SEND_SECONDS = 20.0
 
 
 async def send_message(
     channels: Mapping[str, Channel], keys: SealingKeys, leased: Leased, now: datetime
 ) -> Attempt:
-    """Send the message through the channel of its recipient's type."""
+    """Send the message through a channel of the recipient's type. Return the outcome."""
     started = time.monotonic()
     failure = await _find_failure(channels, keys, leased)
     took_ms = round((time.monotonic() - started) * 1000)
@@ -49,12 +49,12 @@ async def _find_failure(
     except DeliveryFailed as failure:
         return failure
     except CannotOpen as error:
-        # The operator may add the missing key.
+        # The operator may add the missing key, so the failure is temporary.
         return DeliveryFailed(str(error))
     except TimeoutError:
         return DeliveryFailed(f"The receiver did not answer within {_SEND_SECONDS:.0f} s.")
     except Exception:
-        # One message that a channel cannot handle must not stop the others.
+        # A message that a channel cannot handle must not stop the others.
         logger.exception("notification %s could not be sent", leased.message.id)
         return DeliveryFailed(
             "Sending failed inside Pharos. See the log of the control plane for the reason."

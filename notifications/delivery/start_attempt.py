@@ -1,4 +1,4 @@
-"""Leases a notification and reads everything that its attempt needs, in one transaction."""
+"""Leases a notification and reads everything that an attempt needs, in one transaction."""
 
 from datetime import datetime
 from typing import Literal
@@ -20,8 +20,8 @@ _SUPERSEDED = "A newer message of the same incidents follows."
 async def start_attempt(
     session: AsyncSession, due: Due, now: datetime, lease_seconds: float
 ) -> Leased | Literal["not due", "ended"]:
-    """Lease the notification and return its attempt. The notification ends without an attempt if its recipient has no
-    access, or if a newer message replaces it."""
+    """Lease the notification, and return what the attempt needs. If the recipient has no access, or if a newer
+    message replaces this one, the notification ends without an attempt."""
     row = await take_lease(session, due, now, lease_seconds)
     if row is None or row.leased_until is None:
         return "not due"
@@ -51,10 +51,11 @@ async def start_attempt(
 
 
 async def _is_superseded(session: AsyncSession, row: Notification, message: Message) -> bool:
-    """Return True for a reminder if its group has a newer message, such as the next reminder or the resolution.
+    """Return True if the message is a reminder and its group has a newer message, such as the next reminder or the
+    resolution.
 
-    Only reminders are replaced: every other message lists changes that no other message lists. After a day without a
-    receiver, one reminder is sent instead of all of them.
+    Only reminders are replaced, because every other message lists changes that no other message lists. If a receiver
+    was down for a day, only the last reminder is sent.
     """
     if message.reason != "reminder" or row.requested_at is not None:
         return False

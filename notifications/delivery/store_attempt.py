@@ -1,4 +1,4 @@
-"""Stores an attempt and its consequences in one transaction."""
+"""Stores an attempt and what follows from it in one transaction."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -13,15 +13,15 @@ from notifications.delivery.leases import IS_PENDING, is_leased, lock_recipient,
 from notifications.delivery.recipient_health import is_of_recipient, note_failure, note_success
 from notifications.delivery.retry_schedule import RETRY_FOR, find_next_attempt
 
-# Attempts of a message whose receiver refuses it but accepts others.
+# Maximum number of attempts if the receiver refuses this message but accepts others.
 _MAX_REFUSALS = 8
 
 
 async def store_attempt(
     session: AsyncSession, leased: Leased, attempt: Attempt, now: datetime
 ) -> Attempt | None:
-    """Store the attempt, and return it as stored: the last retry becomes a failure. Return None and store nothing if
-    the lease has ended or the notification was canceled meanwhile."""
+    """Store the attempt. Return it as it was stored: a retry becomes a failure if no further attempt follows. If the
+    lease has ended or the notification was canceled meanwhile, store nothing and return None."""
     await lock_recipient(session, leased.channel_id, leased.person_id)
     attempt, retry_at = await _plan_retry(session, leased, attempt, now)
     values: dict[str, Any] = {"last_error": attempt.error, "attempts": Notification.attempts + 1}
@@ -39,7 +39,8 @@ async def store_attempt(
         .execution_options(synchronize_session=False)
     )
     if stored is None:
-        # Canceled, or another worker has it. If canceled, the lease must end now, or it would delay the recipient.
+        # The notification was canceled, or another worker has it. If it was canceled, its lease must end now, or the
+        # lease would delay the recipient's other notifications.
         await release_lease(session, leased.id, leased.until)
         return None
     session.add(
@@ -62,7 +63,7 @@ async def store_attempt(
 async def _plan_retry(
     session: AsyncSession, leased: Leased, attempt: Attempt, now: datetime
 ) -> tuple[Attempt, datetime | None]:
-    """Return the attempt with its final outcome, and the time of the next one."""
+    """Return the attempt with its final outcome, and the time of the next attempt or None."""
     if attempt.outcome != "retry":
         return attempt, None
     since = leased.requested_at or leased.created_at
@@ -80,7 +81,7 @@ def _give_up(attempt: Attempt, reason: str) -> Attempt:
 
 
 async def _is_refused_alone(session: AsyncSession, leased: Leased) -> bool:
-    """Return True if the receiver has refused this message often, but has accepted another message since the previous
+    """Return True if the receiver has often refused this message, has accepted another message since the previous
     attempt, and later messages of the group wait for this one. Otherwise one message that a receiver cannot handle
     would block all following ones for days."""
     if leased.attempts + 1 < _MAX_REFUSALS or leased.requested_at is not None:

@@ -1,7 +1,8 @@
 """The delivery worker: sends each due notification at least once, even if a worker is killed at any point.
 
-It leases a notification in one transaction, sends it, and stores the outcome in another one. If the worker is killed in
-between, the lease remains; when it expires, another worker sends the same message with the same ID again.
+The worker leases a notification in one transaction, sends it, and stores the outcome in another transaction. If the
+worker is killed in between, the lease remains; when it expires, another worker sends the same message with the same ID
+again.
 """
 
 import asyncio
@@ -29,15 +30,15 @@ from storage_backends.end_task import end_task
 logger = logging.getLogger(__name__)
 
 MAX_SENDS = 16
-"""Messages in flight at once."""
+"""Maximum number of messages in flight at once."""
 ACCOUNT_SENDS = 4
-"""Messages in flight for one account: receivers that do not respond must not delay other accounts."""
+"""Maximum number of messages in flight for one account: receivers that do not respond must not delay other accounts."""
 _POLL_SECONDS = 2.0
 _LEASE_SECONDS = 60.0
 _HEAL_EVERY = timedelta(minutes=1)
-# Let sends in flight finish, so that the next start does not repeat them.
+# How long to wait for messages in flight, so that the next start does not send them again.
 _SHUTDOWN_SECONDS = 5.0
-# Pauses between attempts to store an outcome. Their sum and the time of a send are less than a lease.
+# Pauses between attempts to store an outcome. All pauses and the time of a send together are shorter than a lease.
 _STORE_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 Checkpoint = Literal["leased", "sent", "stored"]
@@ -65,8 +66,8 @@ class DeliveryWorker:
         lease_seconds: float = _LEASE_SECONDS,
         on_checkpoint: OnCheckpoint = no_checkpoint,
     ) -> None:
-        """`channels` are keyed by type. `clock` decides which notifications are due; leases use the database's
-        clock."""
+        """`channels`: the channels by type. `clock`: decides which notifications are due; leases use the database's
+        clock instead."""
         self._sessions = sessions
         self._channels = channels
         self._keys = sealing_keys
@@ -88,12 +89,13 @@ class DeliveryWorker:
         self._wake.set()
 
     async def release_all_leases(self) -> None:
-        """Take over the notifications of workers that have ended. Call it only if no other worker is running."""
+        """Take over the notifications of workers that have ended. Call this only if no other worker is running."""
         async with self._sessions() as session, session.begin():
             await release_all_leases(session)
 
     async def run(self) -> None:
-        """Deliver notifications until `stop`; then wait a little for those in flight and release the others."""
+        """Deliver notifications until `stop` is called. Then wait a little for messages in flight, and release all
+        other notifications."""
         try:
             await run_periodically(
                 self._start_due,
@@ -109,8 +111,8 @@ class DeliveryWorker:
             await self._finish()
 
     async def deliver_due(self) -> int:
-        """Deliver all notifications that are due now or become due by these deliveries; return the number of
-        attempts."""
+        """Deliver all notifications that are due now, and those that become due by these deliveries. Return the number
+        of attempts."""
         attempts = 0
         while True:
             started = await self._start_due()
@@ -121,11 +123,11 @@ class DeliveryWorker:
                 return attempts
 
     async def _start_due(self) -> int:
-        """Start sending due notifications, up to the limits of messages in flight; return the number started."""
+        """Start to send due notifications, up to the limits of messages in flight. Return how many were started."""
         await self._heal_times()
         started = 0
         is_changed = True
-        # Query again after each change: a canceled notification may have made the next one due.
+        # After each change, query again: a canceled notification may have made the next one due.
         while is_changed and not self._stop.is_set() and len(self._in_flight) < MAX_SENDS:
             is_changed = False
             for due in await self._find_due():
@@ -140,7 +142,7 @@ class DeliveryWorker:
 
     async def _heal_times(self) -> None:
         now = self._clock()
-        # This also holds if the clock was set back.
+        # This comparison also works if the clock was set back.
         if self._healed_at is None or abs(now - self._healed_at) >= _HEAL_EVERY:
             async with self._sessions() as session, session.begin():
                 await heal_times(session, now)
@@ -175,7 +177,7 @@ class DeliveryWorker:
 
     def _end(self, task: "asyncio.Task[None]") -> None:
         del self._in_flight[task]
-        # A slot is free now, and the next notification of the same recipient may be due.
+        # Another message may be sent now, and the next notification of the same recipient may be due.
         self._wake.set()
 
     async def _deliver(self, leased: Leased) -> None:
@@ -193,7 +195,8 @@ class DeliveryWorker:
             _log(leased, stored)
 
     async def _store(self, leased: Leased, attempt: Attempt) -> Attempt | None:
-        """Store the outcome. The message was already sent, so retry to avoid sending it twice."""
+        """Store the outcome. Retry if the database is away, because the message was already sent and would otherwise be
+        sent twice."""
         for pause in (*_STORE_PAUSES, None):
             try:
                 async with self._sessions() as session, session.begin():
@@ -222,7 +225,7 @@ class DeliveryWorker:
 
 
 def _log(leased: Leased, stored: Attempt | None) -> None:
-    """Log failures; the database has each attempt."""
+    """Log a failed attempt. The database has all attempts."""
     if stored is None:
         logger.info("notification %s was canceled, or its lease ended, while it was sent", leased.message.id)
     elif stored.outcome != "sent":
@@ -232,8 +235,8 @@ def _log(leased: Leased, stored: Attempt | None) -> None:
 
 @asynccontextmanager
 async def running_deliveries(worker: DeliveryWorker, *, is_alone: bool) -> AsyncIterator[DeliveryWorker]:
-    """Run the worker; at exit, wait up to 5 s for sends in flight. `is_alone`: no other worker uses the database, so
-    leases of an earlier process are released at once."""
+    """Run the worker. At the end of the context, wait up to 5 s for messages in flight. `is_alone`: True if no other
+    worker uses the database; leases of an earlier process are then released at once."""
     if is_alone:
         await worker.release_all_leases()
     task = asyncio.create_task(worker.run(), name="notification deliveries")

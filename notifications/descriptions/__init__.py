@@ -1,1 +1,2 @@
-"""Descriptions of incidents in messages, from the facts of their events: one module per family. Pure."""
+"""Describes incidents in messages, from the facts of their events. There is one module for each family
+of alert kinds. No I/O."""

@@ -1,4 +1,4 @@
-"""The descriptions of all families of alert kinds, and the description of an unknown one."""
+"""Chooses the description of an event by the family of its alert kind. Also describes events of unknown kinds."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -34,9 +34,10 @@ DESCRIBE: Mapping[str, Describe] = {
 
 
 def describe(subject: Subject) -> Description:
-    """Return the description of an event, by its family.
+    """Return the description of an event, according to its family.
 
-    A resolution has the figures and labels that its incident had while it was open, because receivers match on them.
+    The description of a resolution has the figures and labels that the incident had while it was open, because
+    receivers match messages by them.
     """
     description = _describe(subject)
     if subject.state != "resolved":
@@ -46,8 +47,8 @@ def describe(subject: Subject) -> Description:
 
 
 def describe_beginning_of(subject: Subject) -> Description:
-    """Return the description of the incident while it was open. For an event that is not a resolution, return its own
-    description."""
+    """If the event is a resolution, return the description of the incident while it was open. Otherwise return the
+    description of the event."""
     before = subject.facts.get(BEFORE_END)
     if subject.state != "resolved" or not isinstance(before, Mapping):
         return _describe(subject)
@@ -59,7 +60,7 @@ def _describe(subject: Subject) -> Description:
 
 
 def describe_unknown(subject: Subject) -> Description:
-    """Return a description of a kind without one of its own: its meaning and its subject."""
+    """Return a description for a kind that has none of its own: what the kind means, and the subject of the event."""
     kind = ALERT_KINDS.get(subject.kind)
     title = f"{subject.kind if kind is None else kind.meaning}: {subject.subject}"
     if subject.state == "resolved":

@@ -58,7 +58,7 @@ def _details(subject: Subject) -> list[str]:
 
 
 def describe_origin(facts: Mapping[str, Any]) -> list[str]:
-    """Return sentences about the commit of a deployment and the cause of its start."""
+    """Return sentences that say which commit was deployed and what started the deployment."""
     details = []
     revision, ref = read_text(facts, "revision", 64), read_text(facts, "ref", 200)
     subject, author = read_text(facts, "commit_subject", 200), read_text(facts, "commit_author", 200)
@@ -81,7 +81,7 @@ def describe_origin(facts: Mapping[str, Any]) -> list[str]:
 
 
 def list_figures(facts: Mapping[str, Any]) -> list[Figure]:
-    """Return the duration of the deployment if it is known."""
+    """Return the duration of the deployment. Empty if it is not known."""
     seconds = read_number(facts, "duration_seconds")
     return [] if seconds is None else [Figure(name="duration", value=seconds, unit="s")]
 
@@ -101,6 +101,6 @@ def _choose_command(subject: Subject, number: int | None) -> str | None:
 
 
 def describe_duration(facts: Mapping[str, Any]) -> str | None:
-    """Return `It took 2 min 10 s.`; None if that is not known."""
+    """Return a sentence such as `It took 2 min 10 s.`. None if the duration is not known."""
     seconds = read_number(facts, "duration_seconds")
     return None if seconds is None else f"It took {write_seconds(seconds)}."

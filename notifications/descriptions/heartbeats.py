@@ -103,7 +103,8 @@ def _describe_schedule(facts: Mapping[str, Any]) -> str | None:
 
 
 def _describe_next(facts: Mapping[str, Any]) -> str:
-    """Return `, next at …`, or an empty text if the due time in the facts belongs to a run that has not begun."""
+    """Return `, next at …`. Return an empty text if the due time in the facts belongs to a run that has not
+    begun."""
     since, due = read_number(facts, "since_ms"), read_number(facts, "due_ms")
     if since is None or due is None or due <= since or facts.get("state") not in ("up", "down"):
         return ""

@@ -1,4 +1,4 @@
-"""Descriptions of metrics beyond a threshold."""
+"""Describes metrics that are beyond a threshold."""
 
 import shlex
 

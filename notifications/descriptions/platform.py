@@ -1,4 +1,4 @@
-"""Descriptions of problems of Pharos itself."""
+"""Describes problems of Pharos itself."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +24,7 @@ _BLIND = {
 
 
 def describe(subject: Subject) -> Description:
-    """Return the description of an event of the installation."""
+    """Return the description of an event about the installation."""
     is_resolved = subject.state == "resolved"
     describe_kind = _KINDS.get(subject.kind)
     if describe_kind is None:

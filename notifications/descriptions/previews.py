@@ -1,4 +1,4 @@
-"""Descriptions of previews that are ready."""
+"""Describes previews that are ready."""
 
 from notifications.descriptions.deployments import (
     describe_duration,

@@ -7,29 +7,30 @@ from typing import Any
 from notifications.render.words import to_line
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# The year 9999: `datetime` has no later times.
+# The last moment of the year 9999, because `datetime` has no later times.
 _LAST_MS = 253_402_300_799_000
 TITLE_LENGTH = 200
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 def read_text(facts: Mapping[str, Any], name: str, limit: int = 160) -> str | None:
-    """Return a text in one line of at most `limit` characters; None if it is missing or empty."""
+    """Return the fact as one line of at most `limit` characters. None if it is missing or empty."""
     value = facts.get(name)
     if not isinstance(value, str):
         return None
-    # Programs send these texts: a control character in them must not make a message fail.
+    # Programs send these texts. A control character in a text must not make a message fail.
     return to_line(value, limit) or None
 
 
 def read_number(facts: Mapping[str, Any], name: str) -> int | None:
-    """Return a whole number; None if it is missing."""
+    """Return the fact as a whole number. None if it is missing."""
     value = facts.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def read_time(facts: Mapping[str, Any], name: str) -> str | None:
-    """Return a time in milliseconds since 1970 as `26 Nov 2026, 03:00:20 UTC`; None if it is missing."""
+    """Return a fact in milliseconds since 1970 as text, such as `26 Nov 2026, 03:00:20 UTC`. None if it is
+    missing."""
     milliseconds = read_number(facts, name)
     if milliseconds is None or not 0 <= milliseconds <= _LAST_MS:
         return None
@@ -39,7 +40,7 @@ def read_time(facts: Mapping[str, Any], name: str) -> str | None:
 
 
 def write_seconds(seconds: float) -> str:
-    """Return a duration in its two largest units: `2 h 10 min`."""
+    """Return a duration as text in its two largest units, such as `2 h 10 min`."""
     left, parts = max(0, round(seconds)), []
     for unit, size in _UNITS:
         count, left = divmod(left, size)
@@ -53,7 +54,7 @@ def write_seconds(seconds: float) -> str:
 
 
 def count_noun(count: int, noun: str) -> str:
-    """Return `1 failure`, `3 failures`."""
+    """Return the number with the noun, such as `1 failure` or `3 failures`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 

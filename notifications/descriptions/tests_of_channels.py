@@ -1,4 +1,4 @@
-"""Descriptions of tests of channels."""
+"""Describes test messages of channels."""
 
 from notifications.descriptions.interface import Description, Subject
 from notifications.descriptions.read_facts import cut_title, read_text

@@ -1,4 +1,4 @@
-"""Shared parts of the descriptions of conditions with a value and a threshold."""
+"""What the descriptions of all conditions with a value and a threshold share."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,24 +15,24 @@ _ENDED = {
 
 
 def read_float(facts: Mapping[str, Any], name: str) -> float | None:
-    """Return a number; None if it is missing."""
+    """Return the fact as a number. None if it is missing."""
     value = facts.get(name)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def is_removed(facts: Mapping[str, Any]) -> bool:
-    """True if the incident ended because its condition no longer exists."""
+    """Return True if the incident ended because its condition no longer exists."""
     return facts.get("reason") == "removed"
 
 
 def read_unit(facts: Mapping[str, Any]) -> str:
-    """Return the unit of the value; empty if it has none."""
+    """Return the unit of the value. Empty if the value has no unit."""
     unit = facts.get("unit")
     return unit if isinstance(unit, str) else ""
 
 
 def list_figures(facts: Mapping[str, Any], name: str, unit: str | None = None) -> list[Figure]:
-    """Return the value with its threshold, under this name."""
+    """Return the value and its threshold as a figure with this name."""
     value = read_float(facts, "value")
     if value is None or is_removed(facts):
         return []
@@ -48,13 +48,13 @@ def list_figures(facts: Mapping[str, Any], name: str, unit: str | None = None) -
 
 
 def write_fact(facts: Mapping[str, Any], name: str) -> str | None:
-    """Return a number with the unit of the value: `10 min`; None if it is missing."""
+    """Return a fact with the unit of the value, such as `10 min`. None if the fact is missing."""
     value = read_float(facts, name)
     return None if value is None else write_value(round(value, 3), read_unit(facts))
 
 
 def explain_limits(facts: Mapping[str, Any], *, is_resolved: bool) -> list[str]:
-    """Return sentences that say why the condition opened or ended."""
+    """Return sentences that say why the incident opened or ended."""
     reason = facts.get("reason")
     if is_resolved:
         if isinstance(reason, str) and reason in _ENDED:
@@ -72,11 +72,11 @@ def explain_limits(facts: Mapping[str, Any], *, is_resolved: bool) -> list[str]:
 
 
 def write_window(facts: Mapping[str, Any]) -> str:
-    """Return ` in the last 5 min`, or an empty text without a window."""
+    """Return a text such as ` in the last 5 min`. Empty if the condition has no window."""
     seconds = read_number(facts, "window_seconds")
     return "" if seconds is None else f" in the last {write_seconds(seconds)}"
 
 
 def choose_verb(facts: Mapping[str, Any]) -> str:
-    """Return the side of the threshold on which the value is bad."""
+    """Return the verb that says on which side of the threshold the value is bad."""
     return "over" if facts.get("is_above", True) else "under"

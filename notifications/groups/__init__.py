@@ -1,1 +1,2 @@
-"""Groups that are due become notifications: first messages, changes and reminders."""
+"""Turns groups of incidents that are due into notifications: first messages, changes and
+reminders."""

@@ -24,19 +24,19 @@ from pipeline_contracts.times import format_optional_time, format_time, to_epoch
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """The incidents of a message."""
+    """The incidents of one message."""
 
     reason: Reason
     listed: Sequence[tuple[AlertIncident, str]]
-    """Up to ten incidents, each with the `EventState` to send."""
+    """Up to ten incidents, each with the `EventState` that the message reports."""
     total: int
-    """Number of all incidents of the message, including the listed ones."""
+    """Number of all incidents of the message, listed or not."""
     firing: int
     resolved: int
 
 
 class Place(NamedTuple):
-    """The names of the account, the project and the environment of an incident."""
+    """The names of an incident's account, project and environment."""
 
     account: str
     project: str | None
@@ -44,14 +44,15 @@ class Place(NamedTuple):
 
 
 class Recipients:
-    """Reads the names of the recipient, account, project and environment of one group."""
+    """Reads names for the messages of one group: of the recipient, the account, the project and the
+    environment."""
 
     def __init__(self, session: AsyncSession, group: NotificationGroup) -> None:
         self._session = session
         self._group = group
 
     async def is_available(self) -> bool:
-        """Return False if the channel was turned off."""
+        """Return False if the channel of the group was turned off."""
         if self._group.channel_id is None:
             return True
         query = select(NotificationChannel.enabled).where(NotificationChannel.id == self._group.channel_id)
@@ -83,7 +84,7 @@ def compose_message(
     now: datetime,
     link: Callable[[str, LinkRecipient, datetime], str | None],
 ) -> Message:
-    """Return the message of a group. `link` returns the signed address of an incident's page for its recipient."""
+    """Return the message of a group. `link`: returns the signed URL of an incident's page for its recipient."""
     recipient = LinkRecipient(group.channel_id, group.person_id)
     incidents = [
         list_incident(row, state, place, link(row.public_id, recipient, now))
@@ -114,7 +115,7 @@ def compose_message(
 
 
 def list_incident(row: AlertIncident, state: str, place: Place, url: str | None) -> ListedIncident:
-    """Return the entry of one incident in this state."""
+    """Return the entry that lists one incident with this state."""
     facts: dict[str, Any] = msgspec.json.decode(row.facts)
     described = describe(Subject(row.kind, cast(EventState, state), row.subject, facts))
     where = {"project": place.project, "environment": place.environment}

@@ -1,4 +1,5 @@
-"""Conditions that hold a group's changes back: silences of the account, and quiet hours of the recipient."""
+"""Decides which changes of a group must wait, because of silences of the account or quiet hours of the
+recipient."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,21 +24,21 @@ _decode_names = msgspec.json.Decoder(list[str]).decode
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """SQL conditions on the incidents of one group at one time."""
+    """SQL conditions that say which incidents of one group must wait at one time."""
 
     silenced: ColumnElement[bool]
     quiet: ColumnElement[bool]
     until: datetime | None
-    """The earliest end of a silence or of quiet hours; None if nothing is held."""
+    """When the first silence or quiet hours end that hold something back. None if nothing waits."""
 
     @property
     def any(self) -> ColumnElement[bool]:
-        """SQL condition: the incident may not be sent now."""
+        """Return an SQL condition: the incident must not be sent now."""
         return or_(self.silenced, self.quiet)
 
 
 async def read_holds(session: AsyncSession, group: NotificationGroup, now: datetime) -> Holds:
-    """Return the conditions that hold the group's incidents at this time. Nothing holds the test of a channel."""
+    """Return the conditions for the group's incidents at this time. The test of a channel never waits."""
     if group.family == "test":
         return Holds(false(), false(), None)
     silences = [each for each in await _read_silences(session, group, now) if _list_kinds(each, group.family)]
@@ -53,7 +54,7 @@ async def read_holds(session: AsyncSession, group: NotificationGroup, now: datet
 
 
 def _list_kinds(silence: NotificationSilence, family: str) -> frozenset[str]:
-    """Return the kinds of the family to which the silence applies."""
+    """Return those kinds of the family to which the silence applies."""
     of_family = frozenset(kind.name for kind in ALERT_KINDS.values() if kind.family == family)
     if silence.kinds is None:
         return of_family
@@ -62,7 +63,8 @@ def _list_kinds(silence: NotificationSilence, family: str) -> frozenset[str]:
 
 
 def _merge(silences: Sequence[NotificationSilence], family: str) -> ColumnElement[bool]:
-    """Return the condition that a silence holds an incident. It has two lists, however many silences there are."""
+    """Return an SQL condition: a silence holds the incident back. It has two lists, however many silences there
+    are."""
     kinds: set[str] = set()
     incidents: set[int] = set()
     for silence in silences:

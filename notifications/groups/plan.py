@@ -1,8 +1,8 @@
-"""Decides when the next message of a group is due and what it contains. Pure.
+"""Decides when the next message of a group is due and what it contains. Does no I/O.
 
-The first message waits for further incidents of its group. Changes follow at most every few minutes, until all
-incidents have ended; a new one then begins the group again. While an incident is open and not acknowledged, a reminder
-follows after an hour, and then daily.
+The first message waits a moment for further incidents of the group. Changes follow at most every few minutes, until
+all incidents have ended. After that, a new incident begins the group again. While an incident is open and not
+acknowledged, a reminder follows after an hour, and then daily.
 """
 
 from dataclasses import dataclass
@@ -15,32 +15,32 @@ NEXT_REMINDER = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Waiting times before messages."""
+    """How long a group waits before it sends a message."""
 
     first: timedelta = timedelta(seconds=30)
-    """From the first unsent change to the message."""
+    """The time from the first unsent change to the message."""
     change: timedelta = timedelta(minutes=5)
     """The minimum time between two messages of a group, including reminders."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What a group has to send at the time of the plan."""
+    """What a group has to send when it is checked."""
 
     sent_at: datetime | None
-    """Time at which the last message was written."""
+    """When the last message was written."""
     pending_since: datetime | None
-    """Time of the oldest change that may be sent now; None if there is none."""
+    """When the oldest change happened that may be sent now. None if there is none."""
     begins: bool
     """True if a newly opened incident may be sent now, and no incident of the group is open for the recipient."""
     held_until: datetime | None
-    """When the first change that a silence or quiet hours hold may be sent; None if none is held."""
+    """When the first change may be sent that a silence or quiet hours hold back. None if nothing is held back."""
     remind_at: datetime | None
     can_remind: bool
-    """True if a reminder of an incident may be sent now: the incident is open, not acknowledged, not silenced, and it
-    is not in quiet hours."""
+    """True if an incident may be reminded of now: it is open, not acknowledged, not silenced, and not in quiet
+    hours."""
     remind_held_until: datetime | None
-    """When the reminder of an incident that is held now may be sent; None if none is held."""
+    """When the first reminder may be sent that is held back now. None if none is held back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ class Plan:
 
     send: Literal["change", "reminder"] | None
     due_at: datetime | None
-    """When to check the group again unless an incident changes; None: never. Used only without a message: after a
-    message the group is checked again at once."""
+    """When to check the group again if no incident changes. None: never. This is only used if no message is sent:
+    after a message, the group is checked again at once."""
 
 
 def plan_group(group: Group, now: datetime, timings: Timings) -> Plan:
-    """Return what the group sends now, and when to check it again."""
+    """Return what the group sends now, and when to check the group again."""
     times: list[datetime] = []
     if group.pending_since is not None:
         due = group.pending_since + timings.first
@@ -85,8 +85,8 @@ def next_reminder(
 ) -> datetime | None:
     """Return the time of the group's next reminder, after a message.
 
-    `opens`: the message reports a newly opened incident. `is_open`: the group has an open incident of a kind that has
-    reminders.
+    `opens`: True if the message reports a newly opened incident. `is_open`: True if the group has an open incident of
+    a kind that has reminders.
     """
     if not is_open:
         return None
@@ -95,5 +95,5 @@ def next_reminder(
     if not opens:
         return remind_at
     first = now + FIRST_REMINDER
-    # A time in the past had nothing to remind of, because everything was acknowledged.
+    # At a time in the past there was nothing to remind of, because everything was acknowledged.
     return first if remind_at is None or remind_at <= now else min(remind_at, first)

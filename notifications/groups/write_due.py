@@ -1,7 +1,7 @@
 """The group worker's step: turn due groups into notifications.
 
-There is one transaction per group. It locks the group, so its incidents change either before or after the message, and
-no other worker writes the same message.
+Each group has its own transaction, which locks the group. So the incidents of the group change either before or after
+the message, and no other worker writes the same message.
 """
 
 import logging
@@ -36,14 +36,15 @@ logger = logging.getLogger(__name__)
 _GROUPS = 100
 _PAUSE_AFTER_FAULT = timedelta(minutes=5)
 _MAX_TITLE = 300
-# Clock difference between two control planes.
+# Two control planes' clocks may differ by this much.
 _CLOCKS_DIFFER = timedelta(minutes=1)
 _LONG_AGO = timedelta(days=1)
 _LONG_PAST = datetime.min.replace(tzinfo=UTC)
 _NO_WAIT = Timings(timedelta(0), timedelta(0))
 
 Link = Callable[[str, LinkRecipient, datetime], str | None]
-"""Returns the signed page of the incident with this public ID for a recipient; None without a public URL."""
+"""Returns the URL of a signed page about the incident with this public ID, for one recipient. None if the installation
+has no public URL."""
 
 _OF_GROUP = AlertIncident.id == NotificationMember.incident_id
 _SEVERITY = case({"critical": 2, "warning": 1}, value=AlertIncident.severity, else_=0)
@@ -60,12 +61,12 @@ class GroupWriter:
     _next_due_at: datetime | None = field(init=False, default=_LONG_PAST)
 
     def is_due(self, now: datetime) -> bool:
-        """Return True if a group has become due since the last `write_due`. Groups that have changed since then do not
-        count."""
+        """Return True if a group has become due since the last `write_due`. Groups whose incidents have changed since
+        then do not count."""
         return self._next_due_at is not None and self._next_due_at <= now
 
     async def write_due(self, now: datetime) -> int:
-        """Write the notifications that are due; return their number. Raises the errors of the database."""
+        """Write the notifications that are due. Return their number. Raises database errors."""
         written = 0
         self._next_due_at = now
         while True:
@@ -78,7 +79,7 @@ class GroupWriter:
                 )
                 times = {number: due_at for number, due_at in found if due_at is not None}
             due = [number for number, due_at in times.items() if due_at <= now]
-            # A group that has sent a message is due again, until the time of its next check is known.
+            # A group that has sent a message is due again, so that the time of its next check is computed.
             for number in due:
                 written += await self._try_to_look_at(number, now)
             if not due:
@@ -86,8 +87,8 @@ class GroupWriter:
                 return written
 
     async def _try_to_look_at(self, number: int, now: datetime) -> bool:
-        """Call `_look_at`. If the message of a group cannot be composed, postpone this group: it must not hold back the
-        others."""
+        """Call `_look_at`. If the message of a group cannot be composed, postpone the group, so that it does not hold
+        up the others."""
         try:
             return await self._look_at(number, now)
         except (DatabaseUnavailable, PoolTimeout):
@@ -103,9 +104,9 @@ class GroupWriter:
         return False
 
     async def _look_at(self, number: int, now: datetime) -> bool:
-        """Write the message of one group if it is due, and store when the group is due next."""
+        """If a message of the group is due, write it. Store when the group is due next."""
         async with self.sessions() as session, session.begin():
-            # Write first, to lock the group (on SQLite, the database).
+            # Begin with a write, which locks the group (on SQLite, the whole database).
             group = await session.scalar(
                 update(NotificationGroup)
                 .where(NotificationGroup.id == number, NotificationGroup.due_at <= now)
@@ -118,7 +119,7 @@ class GroupWriter:
 
 
 class _GroupStep:
-    """One locked group in its transaction."""
+    """Handles one locked group in its transaction."""
 
     def __init__(
         self, session: AsyncSession, group: NotificationGroup, now: datetime, writer: GroupWriter
@@ -132,8 +133,8 @@ class _GroupStep:
     async def run(self) -> bool:
         recipients = Recipients(self._session, self._group)
         if not await recipients.is_available():
-            # A channel that is turned off gets no incidents that begin meanwhile; later it gets the resolutions of
-            # incidents that were sent to it.
+            # While a channel is turned off, it gets no new incidents. Later it gets the resolutions of incidents that
+            # were sent to it.
             await self._session.execute(
                 delete(NotificationMember)
                 .where(self._members, NotificationMember.sent.is_(None))
@@ -200,12 +201,13 @@ class _GroupStep:
         )
 
     def _not_ahead(self, at: datetime | None) -> datetime | None:
-        """Return the time, or a time long ago if a clock that was ahead wrote it: messages must not wait for it."""
+        """Return the time. If it is in the future, a clock that was ahead wrote it: return a time long ago, because
+        messages must not wait."""
         is_ahead = at is not None and at > self._now + _CLOCKS_DIFFER
         return self._now - _LONG_AGO if is_ahead else at
 
     def _is_reminded(self) -> ColumnElement[bool]:
-        """Return the condition that an incident is open, was sent, and has reminders until somebody acknowledges it."""
+        """Return an SQL condition: the incident is open, was sent, and has reminders until somebody acknowledges it."""
         return and_(
             NotificationMember.sent == "firing",
             or_(NotificationMember.pending.is_(None), NotificationMember.pending != "resolved"),
@@ -216,7 +218,7 @@ class _GroupStep:
         )
 
     async def _forget_silenced_events(self, holds: Holds) -> None:
-        """Delete silenced events that have no end: after the silence they are no longer of interest."""
+        """Delete events that were silenced and have no end: after the silence, nobody needs them."""
         silenced = (
             select(NotificationMember.incident_id)
             .join(AlertIncident, _OF_GROUP)
@@ -229,7 +231,7 @@ class _GroupStep:
         )
 
     async def _take(self, send: Literal["change", "reminder"], holds: Holds) -> Composition:
-        """Read the incidents of the message, and store that it was sent and when the group is due next."""
+        """Read the incidents of the message. Store that it was sent, and when the group is due next."""
         chosen = (
             and_(self._is_reminded(), ~holds.any)
             if send == "reminder"
@@ -258,7 +260,7 @@ class _GroupStep:
         if send == "change":
             await self._note_sent(chosen)
         if opens and told_before == 0:
-            # A new episode of the group: receivers open and close their alerts by its ID.
+            # The group begins again and gets a new ID, because receivers open and close their alerts by this ID.
             self._group.public_id = make_identifier("grp", to_epoch_ms(self._now))
         firing = await self._count(NotificationMember.sent == "firing")
         remind_at = next_reminder(
@@ -269,7 +271,8 @@ class _GroupStep:
             is_open=await self._count(self._is_reminded()) > 0,
         )
         await self._update_group(
-            # Due again at once: the next check computes the due time from held changes and reminders.
+            # The group is due again at once: the next check computes its due time from changes and reminders that are
+            # held back.
             due_at=self._now,
             sent_at=self._now,
             remind_at=remind_at,
@@ -284,7 +287,7 @@ class _GroupStep:
         )
 
     async def _note_sent(self, chosen: ColumnElement[bool]) -> None:
-        """Store that the pending changes of the chosen members were sent; ended members leave the group."""
+        """Store that the waiting changes of the chosen members were sent. Members that have ended leave the group."""
         numbers = (
             select(NotificationMember.incident_id).join(AlertIncident, _OF_GROUP).where(self._members, chosen)
         )
@@ -312,6 +315,6 @@ class _GroupStep:
 
 
 def _is_held(holds: Holds) -> ColumnElement[bool]:
-    """Return the condition that a pending change may not be sent now. A silence does not hold the resolution of an
-    incident that was sent, because its receiver must be able to close it."""
+    """Return an SQL condition: the waiting change may not be sent now. A silence does not hold back the resolution of
+    an incident that was sent, because its receiver must be able to close the incident."""
     return or_(and_(holds.silenced, NotificationMember.pending != "resolved"), holds.quiet)

@@ -1,1 +1,1 @@
-"""Turns alert events into incidents, and adds incidents to the groups of their recipients."""
+"""Turns alert events into incidents, and adds the incidents to the groups of their recipients."""

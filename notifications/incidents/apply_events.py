@@ -1,4 +1,4 @@
-"""Applies alert events to the open incidents. Pure."""
+"""Applies alert events to the open incidents. Does no I/O."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -7,14 +7,14 @@ from typing import Any, Literal, cast
 from pipeline_contracts.alert_kinds import ALERT_KINDS, SEVERITIES, EventState, Severity
 
 DEPLOYMENT_BEFORE = "deployment_before"
-"""Name of a fact that incidents have in addition to those of their events: the last deployment before the first
-event."""
+"""The name of a fact that incidents have in addition to the facts of their events: the last deployment before the
+first event."""
 
 BEFORE_END = "before_end"
-"""Name of a fact of ended incidents: the former values of the facts that the resolution replaced."""
+"""The name of a fact of ended incidents: the earlier values of facts that the resolution has replaced."""
 
 Scope = tuple[int, int | None, int | None]
-"""Account, project and environment."""
+"""The account, the project and the environment of an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,40 +30,43 @@ class Event:
 
     @property
     def key(self) -> str:
-        """The `open_key` of its incident."""
+        """Return the `open_key` of the event's incident."""
         account, _, environment = self.scope
         return f"{account}/{environment or 0}/{ALERT_KINDS[self.kind].family}/{self.subject}"
 
     @property
     def severity(self) -> Severity:
-        """The severity of the kind, unless the facts name another one, as those of thresholds do."""
+        """Return the severity of the event's kind. If the facts name another severity, as facts of thresholds do,
+        return that."""
         named = self.facts.get("severity")
         return cast(Severity, named) if named in SEVERITIES else ALERT_KINDS[self.kind].severity
 
 
 Change = Literal["opened", "escalated", "resolved", "info", "seen", "passed"]
-"""`seen` changes only the facts. `passed`: the incident opened and ended within one batch of events, so no message was
-sent."""
+"""What happened to an incident. `seen`: only its facts have changed. `passed`: it opened and ended within one batch of
+events, so no message was sent."""
 
 
 @dataclass(slots=True)
 class Incident:
-    """An incident with the net change made by the events."""
+    """An incident, and how the events have changed it."""
 
     first: Event
-    """The event that opened it."""
+    """The event that opened the incident."""
     last: Event
-    """The last event, which has the facts of the incident."""
+    """The last event. It has the facts of the incident."""
     change: Change
     incident_id: int | None = None
-    """The number of its row; None for a new incident."""
+    """The number of the incident's row. None for a new incident."""
 
 
 def apply_events(events: Iterable[Event], open_incidents: Mapping[str, Incident]) -> list[Incident]:
-    """Apply the events in order; return the changed incidents, with new ones in the order of their events.
+    """Apply the events in order. Return the incidents that have changed. New incidents are in the order of their
+    events.
 
-    `open_incidents` maps keys to open incidents, and is modified. A repeated `firing` of the same kind only replaces
-    the facts; another kind of the same family escalates the incident. `resolved` without an open incident is ignored.
+    `open_incidents`: open incidents by key, which this function changes. A repeated `firing` event of the same kind
+    only replaces the facts. An event of another kind of the same family escalates the incident. A `resolved` event
+    without an open incident is ignored.
     """
     present = dict(open_incidents)
     changed: dict[int, Incident] = {}
@@ -97,7 +100,7 @@ def _repeat(incident: Incident, event: Event) -> None:
 
 
 def _end_facts(facts: Mapping[str, Any], end: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of an ended incident. The incident's facts are kept, because a resolution may have fewer, and
-    its message names the subject and the figures as the incident did."""
+    """Return the facts of an ended incident. The facts of the open incident are kept: a resolution may have fewer
+    facts, but its message must name the same subject and figures."""
     replaced = {name: facts.get(name) for name, value in end.items() if facts.get(name) != value}
     return {**facts, **end, BEFORE_END: replaced}

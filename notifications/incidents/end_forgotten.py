@@ -23,13 +23,13 @@ FORGOTTEN_AFTER = timedelta(days=30)
 """How long such an incident stays open after its last change."""
 KINDS = ("exception.new", "exception.regressed")
 _EVERY_SECONDS = 3600.0
-# Events in one transaction, which on SQLite blocks all other writers.
+# Number of events that one transaction writes. On SQLite, a transaction blocks all other writers.
 _BATCH = 500
 _MAX_BATCHES = 100
 
 
 async def end_forgotten(sessions: Sessions, now: datetime) -> int:
-    """Write resolutions for up to 50,000 forgotten incidents; return their number."""
+    """Write resolutions for forgotten incidents, at most 50,000. Return their number."""
     ended, after = 0, 0
     for _ in range(_MAX_BATCHES):
         async with sessions() as session, session.begin():
@@ -50,7 +50,7 @@ async def end_forgotten(sessions: Sessions, now: datetime) -> int:
         if len(incidents) < _BATCH:
             break
         after = incidents[-1].id
-        # Let others write.
+        # Pause, so that others can write.
         await asyncio.sleep(0.05)
     return ended
 

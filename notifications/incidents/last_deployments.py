@@ -12,18 +12,19 @@ from pipeline_contracts.deploy_states import DeploymentStatus
 from pipeline_contracts.times import format_time
 
 _DEPLOYMENTS = 20
-"""How many of the newest deployments of an environment are searched for the one before an incident."""
+"""How many of an environment's newest deployments are searched for the last one before an incident."""
 
 
 class LastDeployments:
-    """The newest successful deployments of environments, each read once."""
+    """Finds deployments of environments. The newest successful deployments of each environment are read
+    once."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
         self._read: dict[int, list[Deployment]] = {}
 
     async def read(self, environments: Iterable[int]) -> None:
-        """Read the newest successful deployments of further environments."""
+        """Read the newest successful deployments of these environments, unless they were read before."""
         for environment in environments:
             if environment not in self._read:
                 self._read[environment] = await self._select(environment)
@@ -41,7 +42,8 @@ class LastDeployments:
         return list(await self._session.scalars(query))
 
     def find_before(self, environment: int | None, at: datetime) -> dict[str, Any] | None:
-        """Return the deployment that finished last before this time, in the form of `DeploymentBefore`."""
+        """Return the deployment that was the last to finish before this time, in the form of
+        `DeploymentBefore`. None if there is none."""
         for deployment in self._read.get(environment or 0, ()):
             if deployment.finished_at is not None and deployment.finished_at <= at:
                 return {

@@ -1,4 +1,4 @@
-"""Reads the data for routing: the rules of accounts, their owners, and the types of environments."""
+"""Reads what routing needs: the rules of accounts, the owners of accounts, and the types of environments."""
 
 from collections.abc import Collection, Mapping
 
@@ -18,8 +18,8 @@ _decode_names = msgspec.json.Decoder(list[str]).decode
 async def load_rules(
     session: AsyncSession, accounts: Collection[int], *, has_email: bool
 ) -> Mapping[int, AccountRules]:
-    """Return the rules of each account, with the default rule if the installation sends e-mail. Channels that are
-    turned off are not recipients."""
+    """Return the rules of each account. If the installation sends e-mail, they include the default rule. Channels
+    that are turned off are no recipients."""
     rows = (
         await session.scalars(
             select(NotificationRule)
@@ -74,7 +74,7 @@ async def _read_owners(session: AsyncSession, accounts: Collection[int]) -> Mapp
 
 
 async def load_environment_types(session: AsyncSession, environments: Collection[int]) -> Mapping[int, str]:
-    """Return the type of each of these environments that still exists."""
+    """Return the type of each of these environments. Removed environments are left out."""
     rows = await session.execute(
         select(Environment.id, Environment.type).where(Environment.id.in_(environments))
     )

@@ -1,7 +1,8 @@
-"""Adds incidents to the groups of their recipients, and stores in the groups that incidents escalated or were resolved.
+"""Adds incidents to the groups of their recipients. The incidents are then members of the groups. Also stores in the
+groups that members have escalated or were resolved.
 
-Every change of members first locks their groups, in the order of their numbers, as the group worker does. So nobody
-changes members while a message is composed from them.
+Every change of members first locks their groups, in the order of the groups' numbers, as the group worker does. So
+nobody changes the members of a group while a message is composed from them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,7 +21,7 @@ from pipeline_contracts.identifiers import make_identifier
 from pipeline_contracts.times import to_epoch_ms
 
 Routed = Sequence[tuple[Incident, Mapping[Recipient, bool]]]
-"""Incidents with their recipients, and whether each is reminded."""
+"""Incidents, the recipients of each, and True for each recipient who gets reminders."""
 
 
 async def change_members(
@@ -32,10 +33,11 @@ async def change_members(
     now: datetime,
     wait: timedelta,
 ) -> None:
-    """Schedule the resolution of `resolved` incidents for recipients to whom they were sent, and remove them for all
-    others. Schedule `escalated` incidents again. Add `routed` incidents to the groups of their recipients.
+    """For `resolved` incidents, schedule the resolution for recipients to whom the incident was sent, and remove the
+    incident from the groups of all others. Schedule `escalated` incidents again. Add `routed` incidents to the groups
+    of their recipients.
 
-    `wait` is the minimum time from a change to its message; no group is checked earlier.
+    `wait`: the minimum time from a change to its message. No group is checked earlier.
     """
     routed = await _without_missing_channels(session, routed)
     groups = await _ensure_groups(session, routed, now)
@@ -62,12 +64,13 @@ async def change_members(
         for recipient, reminders in recipients.items()
     ]
     if members:
-        # Executed for each row: compiling one statement with thousands of values takes longer than everything else.
+        # Execute the statement for each row: compiling one statement with thousands of values takes longer than
+        # everything else.
         await session.execute(dialect_insert(session, NotificationMember).on_conflict_do_nothing(), members)
 
 
 async def _ensure_groups(session: AsyncSession, routed: Routed, now: datetime) -> Mapping[str, int]:
-    """Return the numbers of the groups by their keys; add the missing ones."""
+    """Add the groups that are missing. Return the numbers of all groups by key."""
     keys = {
         _group_key(incident, recipient): (incident, recipient)
         for incident, recipients in routed
@@ -107,12 +110,12 @@ async def _note(
 async def _lock_groups(
     session: AsyncSession, groups: Collection[int], now: datetime, wait: timedelta
 ) -> None:
-    """Lock all groups at once, in the order of their numbers, and let the group worker check them when their changes
-    may be sent: it computes the exact time."""
+    """Lock all groups at once, in the order of their numbers. Let the group worker check them when their changes may be
+    sent: the group worker computes the exact time."""
     numbers = sorted(groups)
     if not numbers:
         return
-    # SQLite ignores the lock, because only one transaction writes at a time.
+    # SQLite ignores this lock, which it does not need because only one transaction writes at a time.
     await session.execute(
         select(NotificationGroup.id)
         .where(NotificationGroup.id.in_(numbers))
@@ -138,7 +141,7 @@ async def _lock_groups(
 async def _without_missing_channels(
     session: AsyncSession, routed: Routed
 ) -> list[tuple[Incident, Mapping[Recipient, bool]]]:
-    """Skip channels that were removed or turned off: a channel that is off gets no incidents that begin meanwhile."""
+    """Leave out channels that were removed or turned off: a channel that is turned off gets no new incidents."""
     named = {each.number for _, recipients in routed for each in recipients if each.type == "channel"}
     if not named:
         return list(routed)
@@ -179,6 +182,6 @@ def _new_group(key: str, incident: Incident, recipient: Recipient, now: datetime
         "family": ALERT_KINDS[incident.last.kind].family,
         "channel_id": recipient.number if recipient.type == "channel" else None,
         "person_id": recipient.number if recipient.type == "person" else None,
-        # Set together with the lock, which every changed group gets.
+        # The due time is set together with the lock, which every changed group gets.
         "due_at": None,
     }

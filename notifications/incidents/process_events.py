@@ -1,7 +1,8 @@
 """The incident worker's step: turn alert events into incidents, and add incidents to groups, in one transaction.
 
-Events of a subject are written under a lock of its row, so the order of their IDs is the order of the changes. Two
-workers may run at once: the second one waits for the deletes of the first one, and no longer finds these events.
+The row of a subject is locked while its events are written, so the order of event IDs is the order of the changes. Two
+workers may run at the same time: the second worker waits until the first one has deleted its events, and then no
+longer finds them.
 """
 
 import logging
@@ -30,9 +31,9 @@ from pipeline_contracts.times import from_epoch_ms
 
 logger = logging.getLogger(__name__)
 
-# On SQLite nobody else can write while a batch is processed, which takes 0.2 s.
+# Number of events in a batch. On SQLite, nobody else can write while a batch is processed, which takes 0.2 s.
 _BATCH = 500
-# Database errors that are not caused by an event: retry later.
+# Database errors that no event has caused: the batch is processed again later.
 _NOT_OF_EVENTS = (DatabaseUnavailable, PoolTimeout)
 _encode = msgspec.json.encode
 
@@ -42,11 +43,12 @@ class Routes:
     """The data that decides who is notified of an incident."""
 
     rules: Mapping[int, AccountRules]
-    """By account."""
+    """The rules of each account."""
     environment_types: Mapping[int, str]
 
     def find(self, event: Event) -> Mapping[Recipient, bool]:
-        """Return the recipients of an incident whose last event this is, and which of them get reminders."""
+        """Return the recipients of an incident whose last event is `event`. The value is True for a recipient who gets
+        reminders."""
         kind = ALERT_KINDS[event.kind]
         if kind.family == "test":
             return {Recipient("channel", int(event.facts["channel_id"])): False}
@@ -56,20 +58,21 @@ class Routes:
 
 
 class IncidentWorker:
-    """Processes the events of all accounts in turns: a flood of one account delays only its own."""
+    """Processes the events of all accounts in turns, so that many events of one account delay only that account."""
 
     def __init__(self, sessions: Sessions, *, has_email: bool, wait: timedelta) -> None:
-        """`has_email`: the installation sends e-mail. `wait` is the minimum time from a change to its message."""
+        """`has_email`: True if the installation sends e-mail. `wait`: the minimum time from a change to its
+        message."""
         self._sessions = sessions
         self._has_email = has_email
         self._wait = wait
         self._last_account = 0
 
     async def process_some(self, now: datetime) -> int:
-        """Process up to 500 events of one account; return their number, 0 if no account has events.
+        """Process up to 500 events of one account. Return their number: 0 if no account has events.
 
-        An event that cannot be processed is logged and dropped: it must not hold back the others. Raises the errors of
-        an unreachable database; then nothing has changed.
+        An event that cannot be processed is logged and dropped, so that it does not hold up the others. Raises the
+        errors of an unreachable database; then nothing has changed.
         """
         account = await self._next_account()
         if account is None:
@@ -82,7 +85,7 @@ class IncidentWorker:
             .limit(_BATCH)
         )
         try:
-            # Another worker may have taken them meanwhile.
+            # Another worker may have processed these events meanwhile.
             return max(await self._process(now, AlertEvent.id.in_(oldest)), 1)
         except _NOT_OF_EVENTS:
             raise
@@ -95,12 +98,12 @@ class IncidentWorker:
         return max(len(numbers), 1)
 
     async def _next_account(self) -> int | None:
-        """Return the account whose turn it is among those with events."""
+        """Return the account whose turn it is. None if no account has events."""
         accounts = select(func.min(AlertEvent.account_id))
         async with self._sessions() as session:
             following = await session.scalar(accounts.where(AlertEvent.account_id > self._last_account))
             if following is None and self._last_account:
-                # All accounts had their turn. If no event is left, the next call queries only once.
+                # All accounts have had their turn. If no event is left, the next call needs only one query.
                 self._last_account = 0
                 following = await session.scalar(accounts)
             return following
@@ -108,14 +111,14 @@ class IncidentWorker:
     async def _process(self, now: datetime, which: ColumnElement[bool]) -> int:
         async with self._sessions() as session, session.begin():
             rows = await _take_rows(session, which)
-            # After a downgrade, a kind of a newer version is unknown here.
+            # After a downgrade, this version does not know the kinds of newer versions.
             events = [_read_event(row) for row in rows if row.kind in ALERT_KINDS]
             if events:
                 await self._apply(session, events, now)
             return len(rows)
 
     async def _process_alone(self, now: datetime, number: int) -> None:
-        """Process one event; drop it if it cannot be processed."""
+        """Process a single event. Drop the event if it cannot be processed."""
         for attempt in (1, 2):
             try:
                 await self._process(now, AlertEvent.id == number)
@@ -126,8 +129,8 @@ class IncidentWorker:
                 if isinstance(error, ProgrammingError) and is_schema_outdated(error):
                     raise
                 if isinstance(error, IntegrityError) and attempt == 1:
-                    # A channel was removed, or another worker opened the incident: the second attempt reads the new
-                    # state.
+                    # A channel was removed, or another worker has opened the incident. The second attempt reads the
+                    # new state.
                     continue
                 logger.exception("alert event %d is dropped: it cannot be processed", number)
             async with self._sessions() as session, session.begin():
@@ -142,7 +145,7 @@ class IncidentWorker:
             await load_rules(session, {account for account, _, _ in scopes}, has_email=self._has_email),
             await load_environment_types(session, environments),
         )
-        # Ended incidents come first, because a new incident of the same subject needs their key.
+        # Store ended incidents first, because a new incident of the same subject needs their key.
         await _store_changed(session, [each for each in changed if each.incident_id is not None])
         await _store_new(session, changed, environments)
         of_change: dict[str, list[Incident]] = {}
@@ -204,7 +207,7 @@ def _read_incident(row: AlertIncident) -> Incident:
 async def _store_new(
     session: AsyncSession, changed: Sequence[Incident], environments: Collection[int]
 ) -> None:
-    """Insert the incidents without a row, and set their numbers."""
+    """Insert the incidents that have no row yet, and set their row numbers."""
     new = [incident for incident in changed if incident.incident_id is None]
     if not new:
         return
@@ -258,13 +261,13 @@ async def _store_changed(session: AsyncSession, changed: Sequence[Incident]) -> 
             "resolved_at": from_epoch_ms(incident.last.at_ms) if incident.change == "resolved" else None,
             "open_key": None if incident.change == "resolved" else incident.last.key,
         }
-        # In a fixed order, because other transactions lock several incidents too.
+        # Use a fixed order, because other transactions lock several incidents too.
         for incident in sorted(changed, key=lambda incident: incident.incident_id or 0)
     ]
     await session.execute(update(AlertIncident), values)
     escalated = _ids([incident for incident in changed if incident.change == "escalated"])
     if escalated:
-        # Somebody acknowledged a less severe state of the incident.
+        # Somebody has acknowledged the incident when it was less severe, so remove the acknowledgement.
         await session.execute(
             update(AlertIncident)
             .where(AlertIncident.id.in_(escalated))

@@ -1,4 +1,4 @@
-"""Decides by the rules of an account which recipients are notified of an incident. Pure."""
+"""Decides by the rules of an account who is notified of an incident. Does no I/O."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ RecipientType = Literal["channel", "person"]
 
 
 class Recipient(NamedTuple):
-    """A channel, or a person by e-mail; `number` is the number of the row."""
+    """A channel, or a person who is notified by e-mail. `number`: the number of the database row."""
 
     type: RecipientType
     number: int
@@ -18,12 +18,12 @@ class Recipient(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule, as used for matching. None means all."""
+    """A rule in the form that is needed for matching. A condition that is None matches everything."""
 
     project_id: int | None
     environment_id: int | None
     kinds: Collection[str] | None
-    """Kinds and families; None for the kinds that are on by default."""
+    """The kinds and families that the rule sends. None: the kinds that are on by default."""
     min_severity: Severity
     recipients: Sequence[Recipient]
     reminders: bool
@@ -32,36 +32,35 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class AccountRules:
-    """The rules of an account."""
+    """The notification rules of one account."""
 
     rules: Sequence[Rule]
     default: Rule | None = None
-    """Applies if no rule covers the project; None if the installation sends no e-mail."""
+    """The rule that applies if no rule covers the project. None if the installation sends no e-mail."""
 
 
 def default_rule(owners: Sequence[int]) -> Rule:
-    """Return the rule for projects without a rule: it sends the kinds that are on by default to the owners by
-    e-mail."""
+    """Return the rule for projects that no rule covers: the owners get the kinds that are on by default by e-mail."""
     return Rule(None, None, None, "info", [Recipient("person", owner) for owner in owners], True)
 
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """The properties of an incident that rules match."""
+    """The properties of an incident that rules compare."""
 
     project_id: int | None
     environment_id: int | None
     environment_type: str | None
-    """`production`, `staging`, …; None for the platform."""
+    """The type of the environment: `production`, `staging`, …; None for the platform itself."""
     kind: str
     severity: Severity
 
 
 def route(routed: Routed, account: AccountRules) -> Mapping[Recipient, bool]:
-    """Return the recipients of all matching rules, and for each whether it gets reminders.
+    """Return the recipients of all matching rules. The value is True for a recipient who gets reminders.
 
-    The default rule applies unless a rule covers the project or the whole account. A rule that is turned off counts; a
-    rule whose recipients were all removed does not, because nobody would be notified.
+    The default rule applies unless a rule covers the project or the whole account. For this, a rule that is turned off
+    counts. A rule whose recipients were all removed does not count, because nobody would be notified.
     """
     recipients: dict[Recipient, bool] = {}
     rules = [rule for rule in account.rules if rule.recipients or not rule.enabled]

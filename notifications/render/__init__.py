@@ -1,1 +1,2 @@
-"""Formats messages for people: as words and lines (`view`), plain text and HTML. Pure functions of the message."""
+"""Formats messages for people: as a view with words and lines, as plain text, and as HTML. The functions do no
+I/O."""

@@ -1,4 +1,4 @@
-"""Limits the parts of a message that programs get as JSON: a receiver may refuse bodies of megabytes."""
+"""Limits the size of a message that is sent as JSON, because a receiver may refuse bodies of megabytes."""
 
 from collections.abc import Mapping
 
@@ -11,8 +11,8 @@ _MAX_ITEMS = 10
 
 
 def bound_message(message: Message) -> Message:
-    """Return the message with at most 10 details, figures and labels for each incident, and texts of at most 500
-    characters; the JSON is then below 300 KB."""
+    """Return the message with at most 10 details, figures and labels for each incident, and with texts of at
+    most 500 characters. Its JSON is then smaller than 300 KB."""
     return replace(
         message,
         title=message.title[:_MAX_TEXT],

@@ -1,6 +1,8 @@
-"""The HTML of an e-mail: 600 px, narrower on phones, light and dark, without images or anything to load.
+"""Renders a message as the HTML of an e-mail: 600 px wide, narrower on phones, light and dark, without images or
+anything else to load.
 
-Styles are inline, because many mail clients drop style sheets; the style sheet only adds dark mode and phones.
+Styles are inline, because many mail clients drop style sheets. The style sheet only adds dark mode and the layout for
+phones.
 """
 
 from collections.abc import Iterator
@@ -17,7 +19,7 @@ _COLORS: dict[Tone, tuple[str, str, str]] = {
     "info": ("#175cd3", "#eff8ff", "#175cd3"),
     "resolved": ("#067647", "#ecfdf3", "#067647"),
 }
-"""The bar; the background and the text of the label."""
+"""Colors by tone: the bar, the background of the label, and the text of the label."""
 _SHEET = """
 :root { color-scheme: light dark; supported-color-schemes: light dark; }
 @media (max-width: 620px) {
@@ -44,7 +46,7 @@ _SHEET = """
 
 
 def render_html(message: Message) -> str:
-    """Return the HTML form."""
+    """Return the message as HTML."""
     view = view_message(message)
     bar = _COLORS[view.tone][0]
     parts = [
@@ -76,7 +78,7 @@ def render_html(message: Message) -> str:
 
 
 def _write_preview(view: MessageView) -> str:
-    """Return the hidden text that mail clients show next to the subject in lists."""
+    """Return the hidden text that mail clients show in lists, next to the subject."""
     first = view.incidents[0] if view.incidents else None
     words = " ".join(view.notes[:1]) if first is None else ". ".join([first.since, *first.details[:1]])
     return f'<div style="display:none;max-height:0;overflow:hidden">{escape(words)}</div>'
@@ -171,7 +173,7 @@ def _write_label(word: str, tone: Tone, size: int) -> str:
 def _write_line(
     html: str, kind: str = "muted", color: str = "#667085", margin: str = "0", size: int = 14
 ) -> str:
-    """Return a paragraph; `html` is escaped already."""
+    """Return a paragraph. `html`: its content, which is already escaped."""
     return (
         f'<div class="{kind}" style="margin:{margin};font-size:{size}px;line-height:1.5;color:{color};'
         f'overflow-wrap:anywhere">{html}</div>'

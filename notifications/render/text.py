@@ -1,6 +1,6 @@
-"""The plain text of a message, in lines of at most 80 characters.
+"""Renders a message as plain text, in lines of at most 80 characters.
 
-Only URLs and commands may be longer, because they must stay whole.
+Only URLs and commands may make a line longer, because they must stay whole.
 """
 
 import re
@@ -14,11 +14,11 @@ from notifications.render.words import to_line
 _COLUMNS = 80
 _MAX_NAME = 23
 _NUMBER_AND_UNIT = re.compile(r"([0-9]) (ms|s|min|h|d)\b")
-"""A line does not end between them."""
+"""Matches a number and its unit. A line does not end between the two."""
 
 
 def render_text(message: Message) -> str:
-    """Return the text form, with a newline at its end."""
+    """Return the message as text that ends with a newline."""
     view = view_message(message)
     return "\n".join(_list_lines(view, message)) + "\n"
 

@@ -1,5 +1,5 @@
-"""The words of a message, in the order in which all formats show them. Channels add markup, and drop parts that do not
-fit."""
+"""Puts a message into words, in the order in which all formats show them. Channels add markup, and drop parts that do
+not fit."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from notifications.render.words import (
 from pipeline_contracts.alert_kinds import EventState, Severity
 
 Tone = Literal["critical", "warning", "info", "resolved"]
-"""Decides the color and the icon."""
+"""The tone of a message or an incident. It decides the color and the icon."""
 
 MAX_TITLE = 200
 _MAX_DETAILS = 5
@@ -42,7 +42,7 @@ _TONE_WORDS: dict[Tone, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A page that the reader may open."""
+    """A link to a page that the reader may open."""
 
     text: str
     url: str
@@ -50,54 +50,56 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class IncidentView:
-    """One incident."""
+    """One incident in words."""
 
     id: str
     tone: Tone
     word: str
-    """The tone as a word: `Critical`, `Resolved`."""
+    """The tone as a word, such as `Critical` or `Resolved`."""
     title: str
     since: str
-    """`Since 26 Nov 2026, 03:00 UTC, for 2 h 10 min`"""
+    """The line about the time, such as `Since 26 Nov 2026, 03:00 UTC, for 2 h 10 min`."""
     details: Sequence[str]
     facts: Sequence[tuple[str, str]]
-    """Figures, labels that the title does not name, and the deployment before it."""
+    """Pairs of a name and a value: the figures, labels that the title does not name, and the deployment before the
+    incident."""
     command: str | None
     url: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class MessageView:
-    """One message."""
+    """One message in words."""
 
     tone: Tone
     word: str
-    """`Critical`, `Resolved`, `Reminder`, `Test`"""
+    """The tone as a word, such as `Critical`, `Resolved`, `Reminder` or `Test`."""
     subject: str
-    """One line that names project and environment, without the word of the tone; for example the subject of an
+    """One line that names project and environment, without the word of the tone. It can be the subject of an
     e-mail."""
     title: str
     where: Sequence[tuple[str, str]]
-    """Account, project and environment."""
+    """The account, the project and the environment."""
     notes: Sequence[str]
-    """Sentences about the whole message, such as that it is a test."""
+    """Sentences about the whole message, for example that it is a test."""
     incidents: Sequence[IncidentView]
     unlisted: int
-    """Incidents that are not in `incidents`."""
+    """Number of incidents that `incidents` leaves out."""
     links: Sequence[Link]
 
     @property
     def is_single(self) -> bool:
-        """True if the message is about one incident; then both have the same title."""
+        """Return True if the message is about only one incident. Message and incident then have the same title."""
         return len(self.incidents) == 1 and not self.unlisted
 
     @property
     def more(self) -> str | None:
-        """Return the line that counts unlisted incidents: `… and 99,990 more`."""
+        """Return the line that counts the incidents that are left out, such as `… and 99,990 more`. None if there are
+        none."""
         return f"… and {self.unlisted:,} more" if self.unlisted else None
 
     def list_fewer(self, count: int) -> "MessageView":
-        """Return the view with only its first incidents; the line `more` counts the others."""
+        """Return the view with only its first `count` incidents. The line `more` counts the others."""
         return replace(
             self,
             incidents=self.incidents[:count],
@@ -105,7 +107,7 @@ class MessageView:
         )
 
     def without_links(self) -> "MessageView":
-        """Return the view without links, for a channel whose limit they exceed."""
+        """Return the view without links. Used if the links would exceed the limit of a channel."""
         return replace(self, links=())
 
 
@@ -133,7 +135,7 @@ def view_message(message: Message) -> MessageView:
 
 
 def keep_url(url: str | None) -> str | None:
-    """Return a URL that every channel can link; None for anything else."""
+    """Return the URL if every channel can link it. None otherwise."""
     if url is None or len(url) > _MAX_URL or not url.startswith(("https://", "http://")):
         return None
     return url if _URL.fullmatch(url) else None
@@ -172,7 +174,7 @@ def _list_notes(message: Message) -> Iterator[str]:
 
 def _list_links(message: Message) -> Iterator[Link]:
     urls = [("Open", message.url)]
-    # There is nothing to acknowledge if everything is resolved, or for an event that ended at once.
+    # If everything is resolved, or if an event ended at once, there is nothing to acknowledge.
     if message.state == "firing":
         urls.append(("Acknowledge", message.acknowledge_url))
     if message.state != "resolved" and not message.is_test:
@@ -194,7 +196,7 @@ def _view_incident(incident: ListedIncident, message: Message) -> IncidentView:
         since=_write_since(incident, message.created_at),
         details=[to_line(detail, _MAX_DETAIL) for detail in incident.details[:_MAX_DETAILS]],
         facts=list(_list_facts(incident, message)),
-        # A truncated command is worse than none.
+        # A command that is cut off is worse than none.
         command=command if command is not None and to_line(command, _MAX_COMMAND) == command else None,
         url=keep_url(incident.url),
     )
@@ -220,7 +222,7 @@ def _list_facts(incident: ListedIncident, message: Message) -> Iterator[tuple[st
         # An ended incident keeps its last figures.
         yield _capitalize(name), f"was {value}" if incident.state == "resolved" else value
     place = {"project": message.project, "environment": message.environment}
-    # Repeating labels from the title would only make a list of ten incidents longer.
+    # Repeating labels that are in the title would only make a list of ten incidents longer.
     labels = [
         (name, value)
         for name, value in incident.labels.items()

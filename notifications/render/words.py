@@ -1,4 +1,4 @@
-"""Formats numbers, times and durations of messages, and reduces names from users to one harmless line."""
+"""Formats the numbers, times and durations in messages, and turns texts from users into one harmless line."""
 
 import unicodedata
 from datetime import UTC, datetime
@@ -12,8 +12,9 @@ _JOINERS = "\u200c\u200d"
 
 
 def to_line(text: str, limit: int) -> str:
-    """Return the text as one line of at most `limit` characters, without control characters and characters that change
-    the text direction. Users and programs choose names of heartbeats, messages of exceptions and others."""
+    """Return the text as one line of at most `limit` characters, without control characters and without characters
+    that change the text direction. Users and programs choose such texts, for example names of heartbeats and messages
+    of exceptions."""
     spaced = " ".join(text[: limit * 4].split())
     line = spaced
     if not spaced.isprintable():
@@ -26,7 +27,8 @@ def to_line(text: str, limit: int) -> str:
 
 
 def write_time(text: str) -> str:
-    """Return `26 Nov 2026, 03:00 UTC` for a time of a message; return the text itself if it is not a time."""
+    """Return the time in a form such as `26 Nov 2026, 03:00 UTC`. If the text is not a time, return the text
+    itself."""
     try:
         moment = datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
@@ -35,7 +37,7 @@ def write_time(text: str) -> str:
 
 
 def write_span(start: str, end: str) -> str:
-    """Return `26 Nov 2026, 03:00 to 05:10 UTC`, with both days if they differ."""
+    """Return the span in a form such as `26 Nov 2026, 03:00 to 05:10 UTC`. If the days differ, both are named."""
     first, last = write_time(start), write_time(end)
     day, _, clock = last.partition(", ")
     if first.startswith(f"{day}, "):
@@ -44,7 +46,7 @@ def write_span(start: str, end: str) -> str:
 
 
 def seconds_between(start: str, end: str) -> float | None:
-    """Return the time between two times of a message, not below zero; None if one of them is unreadable."""
+    """Return the number of seconds between two times, at least zero. None if one of the times is unreadable."""
     try:
         return max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
     except (TypeError, ValueError):
@@ -52,7 +54,7 @@ def seconds_between(start: str, end: str) -> float | None:
 
 
 def write_duration(seconds: float) -> str:
-    """Return a duration in its two largest units: `2 h 10 min`."""
+    """Return a duration in its two largest units, such as `2 h 10 min`."""
     if seconds < 1:
         return f"{write_number(seconds * 1000)} ms"
     left, parts = round(seconds), []
@@ -66,7 +68,8 @@ def write_duration(seconds: float) -> str:
 
 
 def write_number(value: float) -> str:
-    """Return a number with thousands separators, and three significant digits if it is small: `12,345`, `0.0524`."""
+    """Return a number with thousands separators. A small number has three significant digits. Examples: `12,345`,
+    `0.0524`."""
     if value != value or value in (float("inf"), float("-inf")):
         return "no number"
     if abs(value) >= 100 or value == int(value):
@@ -75,7 +78,7 @@ def write_number(value: float) -> str:
 
 
 def write_value(value: float, unit: str) -> str:
-    """Return a number with its unit: `7.2%`, `1 h 15 min`, `42 jobs`."""
+    """Return a number with its unit, such as `7.2%`, `1 h 15 min` or `42 jobs`."""
     if unit == "s" and 0 <= value < 1e10:
         return write_duration(value) if value else "0 s"
     number = write_number(value)
@@ -85,7 +88,7 @@ def write_value(value: float, unit: str) -> str:
 
 
 def write_figure(figure: Figure) -> tuple[str, str]:
-    """Return the name of a figure, and its value with the threshold."""
+    """Return the name of a figure, and its value together with the threshold."""
     unit = to_line(figure.unit, 20)
     value = write_value(figure.value, unit)
     if figure.threshold is not None:

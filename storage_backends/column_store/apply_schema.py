@@ -1,6 +1,7 @@
-"""Numbered schema files, applied once each and in order. The table `applied_schema` holds the names of applied files.
+"""Applies the numbered schema files, each once and in order. The table `applied_schema` holds the names of the
+applied files.
 
-A file never changes once it is released: installations that have applied it do not apply it again.
+A file never changes once it is released, because installations that have applied it do not apply it again.
 """
 
 import logging
@@ -22,13 +23,13 @@ _DEFAULT_RETENTION = Retention()
 
 
 def schema_files() -> Sequence[Path]:
-    """Return the schema files in the order in which they are applied."""
+    """Return the paths of the schema files, in the order in which they are applied."""
     return sorted(_FOLDER.glob("[0-9]*.sql"))
 
 
 def read_schema(path: Path, retention: Retention = _DEFAULT_RETENTION) -> list[str]:
-    """Return the statements of a schema file. Each ends with a semicolon at the end of a line; comments are whole
-    lines; `{name}` stands for the retention of that name."""
+    """Return the statements of a schema file. A statement ends with a semicolon at the end of a line. Comments are
+    whole lines. `{name}` stands for the retention of that name."""
     lines = [line for line in path.read_text().splitlines() if not line.lstrip().startswith("--")]
     script = _PARAMETER.sub(lambda match: getattr(retention, match[1]), "\n".join(lines) + "\n")
     return [text for part in script.split(";\n") if (text := part.strip())]
@@ -39,9 +40,9 @@ async def apply_schema(
 ) -> list[str]:
     """Bring the store to the newest schema; return the names of the files that were applied now.
 
-    With `cluster` the tables are created on all of its servers, replicated. `retention` applies to tables that this
-    call creates. Statements say IF NOT EXISTS, so after a crash a file can be applied again from its start. Raises
-    `StorageUnavailable`.
+    With `cluster`, the tables are replicated and created on all servers of that cluster. `retention` applies to
+    tables that this call creates. All statements use IF NOT EXISTS, so a file can be applied again from its start
+    after a crash. Raises `StorageUnavailable`.
     """
 
     async def run(statement: str) -> None:

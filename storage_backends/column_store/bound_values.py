@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-# The driver's own set, which it compares with each character: 7 µs for an ID.
+# Escapes the same characters as the driver. The driver compares each character of a value with this set,
+# which takes 7 µs for an ID.
 _ESCAPES = str.maketrans({character: f"\\{character}" for character in "\\'`\t\n"})
 
 
 class _Text:
-    """A value that is formatted already: the driver uses `str()` of an object whose type it does not know."""
+    """A value that is formatted already. The driver calls `str()` on an object whose type it does not
+    know."""
 
     __slots__ = ("_text",)
 
@@ -20,7 +22,8 @@ class _Text:
 
 
 def bound_values(parameters: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the parameters for the driver, with lists of strings as text."""
+    """Return the parameters in the form for the driver: a list of strings becomes text that is formatted
+    already."""
     return {
         name: _array(value) if type(value) is list and _has_only_strings(value) else value
         for name, value in (parameters or {}).items()

@@ -20,22 +20,22 @@ logger = logging.getLogger(__name__)
 _SQL = read_statements(__file__)
 _TTL = re.compile(r" TTL .*?toInterval(Hour|Day|Week|Month|Year)\((\d+)\)")
 _DAYS = {"Hour": 1 / 24, "Day": 1, "Week": 7, "Month": 30, "Year": 365}
-# Otherwise a server refuses to drop partitions over 50 GB.
+# Without this setting, a server refuses to drop partitions over 50 GB.
 _ANY_SIZE = "SETTINGS max_partition_size_to_drop = 0"
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedRetention:
-    """What `apply_retention` did, as texts for the log."""
+    """The changes that `apply_retention` has made, as texts for the log."""
 
     changed: Sequence[str]
     refused: Sequence[str]
-    """Settings that are shorter than the retention of the store."""
+    """Settings that were not applied, because the store keeps the data longer."""
 
 
 async def read_retention(store: ColumnStore) -> Mapping[str, int]:
-    """Return the current retention of each kind in days: that of its table with the longest one. Raises
-    `StorageUnavailable`."""
+    """Return how many days the store keeps each kind of data now. If a kind has several tables, the longest time
+    counts. Raises `StorageUnavailable`."""
     days_by_table = await _read_ttls(store)
     found = {
         kind: [days_by_table[table.name] for table in tables if table.name in days_by_table]
@@ -47,9 +47,9 @@ async def read_retention(store: ColumnStore) -> Mapping[str, int]:
 async def shorten_retention(
     store: ColumnStore, kind: str, days: int, today: date, cluster: str | None = None
 ) -> None:
-    """Delete the rows of the kind that are older than this many days, and set the TTL of its tables to at most this.
+    """Delete the rows of `kind` that are older than `days` days. Set a longer TTL of the kind's tables to `days`.
 
-    Raises `StorageUnavailable`. Some rows may be deleted already; a repeated call deletes the rest.
+    Raises `StorageUnavailable`. Some rows may be deleted already then; another call deletes the rest.
     """
     present = await _read_ttls(store)
     # Free space first: changing a table writes a file.
@@ -62,11 +62,11 @@ async def shorten_retention(
 async def apply_retention(
     store: ColumnStore, wanted: Iterable[tuple[str, int]], today: date, cluster: str | None = None
 ) -> AppliedRetention:
-    """Make the store keep each kind for at least this many days, and drop partitions that have expired by the tables'
-    own TTLs.
+    """Make the store keep each kind of data for at least the given number of days. Drop partitions whose rows have all
+    expired.
 
-    It never shortens a retention: the settings of a restored database may be older than later changes by people. Raises
-    `StorageUnavailable`.
+    This never shortens a retention: if the database was restored, its settings may be older than later changes by
+    people. Raises `StorageUnavailable`.
     """
     present = await _read_ttls(store)
     changed, refused = [], []
@@ -76,11 +76,11 @@ async def apply_retention(
             refused.append(
                 f"{kind}: {days} days, but {', '.join(table.name for table in longer)} is kept longer"
             )
-        # A part keeps the expiry that it was written with, so the store itself would drop it later.
+        # A data part keeps the expiry date with which it was written, so the store itself would drop it later.
         others = [table for table in KINDS[kind] if table not in longer]
         changed += await _drop_expired(store, others, days, today, cluster)
         for table in others:
-            # Check each table: an interrupted change has reached some of them, and a later version may add one.
+            # Check each table: an interrupted change has reached only some tables, and a later version may add one.
             if present[table.name] < days:
                 await _set_ttl(store, table, days, is_longer=True, cluster=cluster)
                 changed.append(f"{table.name}: {days} days")
@@ -88,12 +88,12 @@ async def apply_retention(
 
 
 def is_expired(end: date, days: int, today: date) -> bool:
-    """Return True if everything before `end` is older than this many days."""
+    """Return True if all days before `end` are more than `days` days ago."""
     return end + timedelta(days=days) <= today
 
 
 async def _read_ttls(store: ColumnStore) -> Mapping[str, int]:
-    """Return the retention of each table with a TTL in days."""
+    """Return the retention in days of each table that has a TTL."""
     days_by_table = {}
     for name, engine in (await store.query(_SQL["read_engines"])).rows:
         if (found := _TTL.search(engine)) is not None:
@@ -104,10 +104,10 @@ async def _read_ttls(store: ColumnStore) -> Mapping[str, int]:
 async def _set_ttl(
     store: ColumnStore, table: StoredTable, days: int, *, is_longer: bool, cluster: str | None
 ) -> None:
-    """Give the table this TTL.
+    """Set the TTL of the table to `days` days.
 
-    The store also applies a longer TTL to existing parts, later. It does not apply a shorter one, because it would
-    rewrite the parts; `_drop_expired` deletes them instead.
+    The store also applies a longer TTL to existing data parts, some time later. It does not apply a shorter TTL to
+    them, because it would have to rewrite the parts. `_drop_expired` deletes these rows instead.
     """
     ttl = f"{table.time} + toIntervalDay({days:d})"
     settings = f"SETTINGS materialize_ttl_after_modify = {int(is_longer)}"
@@ -125,7 +125,7 @@ async def _drop_expired(
     dropped = []
     for name, partition_id in rows:
         if is_expired(partition_end(by_name[name].unit, partition_id), days, today):
-            # Log it before it happens: nothing else records what was deleted.
+            # Log the deletion before it happens: nothing else records what was deleted.
             logger.info("retention: partition %s of %s is deleted, after %d days", partition_id, name, days)
             await _alter(store, by_name[name], f"DROP PARTITION ID '{partition_id}' {_ANY_SIZE}", cluster)
             dropped.append(f"{name} {partition_id}")

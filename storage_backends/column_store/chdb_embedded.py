@@ -1,8 +1,8 @@
 """ClickHouse in this process (chDB), through clickhouse-connect's chdb interface.
 
-Only one process may open a data path. Inserts, operators' queries and each user of queries and statements
-(`ChdbColumnStore.own_handles`) have separate handles and threads, so inserts, and the queries of consumers before them,
-never wait for reports. The engine releases the GIL while it works.
+Only one process may open a data path. Inserts, queries of operators, and each caller of `ChdbColumnStore.own_handles`
+have separate engine handles and threads. So consumers, which insert and query, never wait for reports. The engine
+releases the GIL while it works.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from storage_backends.column_store.plain_values import plain_rows
 
 T = TypeVar("T")
 
-# Concurrent queries: planning one keeps one core busy.
+# Number of concurrent queries. Planning one query keeps one core busy.
 _READERS = 2
 # Planning a query and reading from a cold disk take seconds: no caller waits longer than this. Statements have no such
 # limit: the daily rollups of a large site may take minutes.
@@ -40,7 +40,7 @@ _MIN_FREE_BYTES = MAX_BYTES
 
 
 class ChdbColumnStore:
-    """Made by `open_chdb`."""
+    """The embedded engine as a `ColumnStore`. Made by `open_chdb`."""
 
     def __init__(self, writer: Any, handles: "_Handles", open_session: Callable[[], Any]) -> None:
         self._writer = writer
@@ -52,8 +52,9 @@ class ChdbColumnStore:
         self._closed = False
 
     async def own_handles(self, *, readers: int = 1) -> ColumnStore:
-        """Return the same store with separate handles for queries and statements, so that its user does not wait for
-        other users. Its queries are stopped after a minute. It closes with this store. Raises `StorageUnavailable`."""
+        """Return the same store with separate engine handles for queries and statements, so that the caller does not
+        wait for other callers. Queries of the returned store are stopped after a minute. It closes together with this
+        store. Raises `StorageUnavailable`."""
 
         def run() -> _Handles:
             commander, *own_readers = [self._open_session() for _ in range(1 + readers)]
@@ -89,8 +90,8 @@ class ChdbColumnStore:
         return await self._handles.query(sql, parameters)
 
     async def query_json_lines(self, sql: str) -> bytes:
-        """Run an operator's query in a session of its own; return JSON, one row per line. Raises `StorageUnavailable`;
-        `QueryRefused` for anything but one reading query within the limits."""
+        """Run an operator's query in a session of its own. Return JSON, one row per line. Raises `StorageUnavailable`,
+        and `QueryRefused` for anything but a single reading query within the limits."""
         return await self._run_in(self._operating, lambda: query_once(self._open_session, sql))
 
     async def command(self, sql: str, parameters: Mapping[str, Any] | None = None) -> None:
@@ -98,7 +99,8 @@ class ChdbColumnStore:
 
     @contextlib.asynccontextmanager
     async def paused_inserts(self) -> AsyncIterator[None]:
-        """Hold back inserts: a running insert is completed first, others wait. Raises `StorageUnavailable`."""
+        """Hold back inserts within the context. An insert that runs is completed first, and other inserts wait. Raises
+        `StorageUnavailable`."""
         is_paused, resume = asyncio.Event(), threading.Event()
         loop = asyncio.get_running_loop()
 
@@ -146,11 +148,11 @@ class _SameStore:
         await self._store.insert(table, lines, rows, token, before)
 
     async def close(self) -> None:
-        """Do nothing: the store belongs to its opener."""
+        """Do nothing: only the caller that opened the store closes it."""
 
 
 class _Handles:
-    """Sessions for statements (the first one) and for queries (the others), each with a thread."""
+    """Engine sessions, each with a thread: the first session is for statements, the others are for queries."""
 
     def __init__(self, sessions: Sequence[Any]) -> None:
         self._commander, *self._readers = sessions
@@ -186,7 +188,7 @@ class _Handles:
 
     @contextlib.contextmanager
     def _reader(self) -> Iterator[Any]:
-        """Borrow a handle that no other query uses: there is one for each thread of the pool."""
+        """Borrow a handle that no other query uses. There is one for each thread of the pool."""
         reader = self._free.get()
         try:
             yield reader
@@ -225,7 +227,7 @@ async def open_chdb(path: Path) -> ChdbColumnStore:
         try:
             writer, *sessions = await asyncio.shield(opening)
         except asyncio.CancelledError:
-            # The thread continues, and the engine must not stay open when the process ends.
+            # The opening thread continues. Wait for it, because the engine must not stay open when the process ends.
             await asyncio.wait({opening})
             if opening.exception() is None:
                 for handle in opening.result():
@@ -238,8 +240,8 @@ async def open_chdb(path: Path) -> ChdbColumnStore:
 
 @contextlib.contextmanager
 def _without_pyarrow() -> Iterator[None]:
-    """Hide pyarrow from chDB, which imports it for data frames if it is installed. They are not used here, and take
-    40 MB."""
+    """Hide pyarrow from chDB. If pyarrow is installed, chDB imports it for data frames, which Pharos does not use and
+    which take 40 MB."""
     if "pyarrow" in sys.modules:
         yield
         return

@@ -1,7 +1,7 @@
-"""Runs queries written by an operator on the embedded engine.
+"""Runs queries that an operator has written on the embedded engine.
 
-Each query runs in a session of its own, which is closed afterwards, so settings, the current database and limits do not
-outlive the query. A shared session cannot be used: the engine refuses to reset `readonly`.
+Each query runs in a session of its own, which is closed afterwards, so that settings, the current database and limits
+do not outlive the query. A shared session is impossible, because the engine refuses to reset `readonly`.
 """
 
 import contextlib
@@ -14,8 +14,8 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
 from pipeline_contracts.errors import StorageUnavailable
 from storage_backends.column_store.interface import QueryRefused
 
-# The engine runs in the process that accepts telemetry: a careless query must not take its memory or its cores.
-# `readonly` comes last: nothing can be set after it.
+# The engine runs in the process that accepts telemetry, so a careless query must not use up its memory or its cores.
+# `readonly` comes last: after it, nothing can be set.
 _LIMITS = {
     "max_threads": 2,
     "max_execution_time": 60,
@@ -23,7 +23,7 @@ _LIMITS = {
     "max_result_bytes": 64 * 2**20,
     "readonly": 1,
 }
-# The engine streams the rows of these; the others return few rows.
+# The engine streams the rows of these statements. All others return few rows.
 _STREAMED = ("SELECT", "WITH")
 _CHUNK_BYTES = 2**20
 _READING = ("SELECT", "WITH", "SHOW", "DESCRIBE", "EXPLAIN", "EXISTS")
@@ -33,7 +33,7 @@ _CLAUSE = re.compile(r"^(INTO OUTFILE|FORMAT|PARALLEL WITH)\b", re.MULTILINE)
 
 
 def query_once(open_session: Callable[[], Any], sql: str) -> bytes:
-    """Run one reading query in a new session; return the rows as JSON, one per line. Blocks.
+    """Run one reading query in a new session. Return the rows as JSON, one row per line. Blocking.
 
     Raises `QueryRefused` for a statement that does anything but read, and for a query that the engine refuses or that
     exceeds a limit; `StorageUnavailable` when no session can be opened.
@@ -56,10 +56,10 @@ def query_once(open_session: Callable[[], Any], sql: str) -> bytes:
 
 
 def _read_rows(session: Any, statement: str) -> bytes:
-    """Return the rows as JSON. Raises `QueryRefused` for more than `max_result_bytes`.
+    """Return the rows as JSON. Raises `QueryRefused` if the JSON has more than `max_result_bytes`.
 
-    The engine applies that limit to its columns, but JSON repeats the names of columns in each row: 64 MiB of one-byte
-    numbers are gigabytes of text, which the engine counts towards no limit.
+    The engine applies this limit only to the values of its columns, but JSON repeats the names of columns in each row:
+    64 MiB of one-byte numbers become gigabytes of text.
     """
     if statement.split(maxsplit=1)[0] not in _STREAMED:
         whole: bytes = session.raw_query(statement, fmt="JSONEachRow")

@@ -1,8 +1,8 @@
-"""A ClickHouse server, through clickhouse-connect's HTTP client.
+"""A ClickHouse server as a `ColumnStore`, through clickhouse-connect's HTTP client.
 
-Statements run concurrently on threads, without a session on the server. An insert is sent once: when its outcome is
-unknown, the consumers check which rows are stored before they send it again with the same token (decision 1), so no
-layer below them may retry an insert.
+Statements run concurrently on threads, without a session on the server. An insert is sent once. If its outcome is
+unknown, the consumers check which rows are stored before they send it again with the same token (decision 1). So no
+layer below the consumers may retry an insert.
 """
 
 import asyncio
@@ -33,18 +33,19 @@ T = TypeVar("T")
 
 _CONCURRENT = 4
 _CONNECT_SECONDS = 5
-# Compression level: 4.5 ms for 5 MB of rows, and the server decompresses them faster than it parses them.
+# Compression level: compressing 5 MB of rows takes 4.5 ms, and the server decompresses the rows faster than it parses
+# them.
 _LEVEL = -1
 
-# This module decides which settings are sent: the client must not drop a token silently.
+# This module decides which settings are sent: the client must not drop a deduplication token silently.
 common.set_setting("invalid_setting_action", "send")
-# Without these settings an insert is not stored exactly once, or has no deadline. The others fix where a block is cut;
-# a server that does not know one of them does not cut by it.
+# Without these settings, an insert would not be stored exactly once or would have no deadline. The other settings fix
+# where rows are cut into blocks. A server that does not know such a setting does not cut by it.
 _NEEDED = {"insert_deduplication_token", "insert_deduplicate", "log_comment"}
 
 
 class ClickHouseServer:
-    """Made by `open_clickhouse_server`."""
+    """A `ColumnStore` on a server. Made by `open_clickhouse_server`."""
 
     def __init__(self, client: Any, cluster: str | None) -> None:
         self._client = client
@@ -62,15 +63,15 @@ class ClickHouseServer:
             for name, value in one_block(token, before).items()
             if name in _NEEDED or name in self._client.server_settings
         }
-        # Makes the response status report the finished insert, not its start.
+        # With this setting, the response status reports the end of the insert, not its start.
         settings["wait_end_of_query"] = 1
         if self.cluster is not None:
-            # The check before an insert may query another replica than the one that received the rows: a block counts
-            # as stored once most replicas have it, one block after the other.
+            # The check before an insert may query another replica than the one that received the rows. With this
+            # setting, a block counts as stored once most replicas have it, and blocks are stored one after the other.
             settings |= {"insert_quorum": "auto", "insert_quorum_parallel": 0}
 
         def run() -> None:
-            # Not `raw_insert`, which retries by itself when the connection breaks.
+            # Do not use `raw_insert`, which retries by itself when the connection breaks.
             self._client.command(
                 # The table name is a constant of the code.
                 f"INSERT INTO {table} FORMAT JSONEachRow",
@@ -98,7 +99,7 @@ class ClickHouseServer:
         return await self._checked(run)
 
     async def query_json_lines(self, sql: str) -> bytes:
-        """Run an operator's query, which may not change anything; return JSON, one row per line."""
+        """Run an operator's query, which may not change anything. Return JSON, one row per line."""
 
         def run() -> bytes:
             rows: bytes = self._client.raw_query(
@@ -125,7 +126,7 @@ class ClickHouseServer:
         await asyncio.to_thread(self._client.close)
 
     def _read_settings(self) -> dict[str, Any]:
-        # Any replica may be queried: it responds only when it has everything that most of them have.
+        # Any replica may be queried: it responds only when it has all rows that most replicas have.
         return {} if self.cluster is None else {"select_sequential_consistency": 1}
 
     async def _checked(
@@ -152,10 +153,10 @@ class ClickHouseServer:
 
 
 def check_address(url: str) -> SplitResult:
-    """Return the parts of the address of a server. Raises `ValueError` for an invalid one."""
+    """Split the address of a server into its parts. Raises `ValueError` for an invalid address."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        # Without the address, which may contain a password.
+        # The message leaves out the address, which may contain a password.
         raise ValueError("The address of ClickHouse begins with http:// or https:// and names a host.")
     return parts
 
@@ -176,9 +177,9 @@ async def open_clickhouse_server(
 ) -> ClickHouseServer:
     """Open a client of the server at `http://user:password@host:8123` (or https).
 
-    `cluster`: tables are created on it, with Replicated engines. `statement_seconds`: longest time of a statement.
-    `defaults`: settings of statements that do not set them. Raises `StorageUnavailable` when the server is unreachable,
-    and `ValueError` for an invalid address.
+    `cluster`: the cluster on which tables are created, with Replicated engines. `statement_seconds`: the time limit of
+    a statement. `defaults`: settings for statements that do not set them. Raises `StorageUnavailable` when the server
+    is unreachable, and `ValueError` for an invalid address.
     """
     parts = check_address(url)
 
@@ -191,7 +192,7 @@ async def open_clickhouse_server(
             password=unquote(parts.password or ""),
             connect_timeout=_CONNECT_SECONDS,
             send_receive_timeout=statement_seconds,
-            # Statements run concurrently: a session on the server would run them one at a time.
+            # Statements run concurrently. In a session, the server would run them one at a time.
             autogenerate_session_id=False,
             settings=dict(defaults or {}),
         )

@@ -1,4 +1,4 @@
-"""Runs queries in threads, so that a cancelled caller never leaves one running."""
+"""Runs queries in threads. A cancelled caller never leaves a query running."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,8 +11,9 @@ T = TypeVar("T")
 async def run_shielded(pool: ThreadPoolExecutor, run: Callable[[], T]) -> T:
     """Run `run` in a thread of the pool, and return its result.
 
-    A cancelled call drops `run` if no thread has started it, and otherwise returns only when the thread has ended: the
-    engines cannot cancel a query, and limits on the number of queries must count the running ones.
+    If the call is cancelled before a thread has started `run`, `run` is dropped. Otherwise the call returns only when
+    `run` has ended: the engines cannot cancel a query, and limits on the number of queries must count the running
+    ones.
     """
     future = pool.submit(run)
     ended = asyncio.wrap_future(future)
@@ -29,7 +30,7 @@ async def _wait_uncancelled(ended: asyncio.Future[T]) -> None:
         try:
             await asyncio.wait({ended})
         except asyncio.CancelledError:
-            # The caller is already cancelled, and raises that when the thread has ended.
+            # The caller is already cancelled. The cancellation is raised when the thread has ended.
             continue
-    # Retrieved so that asyncio logs nothing: no caller waits for the result any more.
+    # Retrieve the exception, so that asyncio does not log it: no caller waits for the result any more.
     ended.exception()

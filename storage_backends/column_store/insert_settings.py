@@ -1,5 +1,5 @@
-"""Settings that make one insert one block, identical in every retry, because the deduplication token applies to a
-block."""
+"""Settings that store each insert as one block, with the same rows in every retry, because a deduplication token
+applies to a block."""
 
 MAX_ROWS = 100_000
 MAX_BYTES = 64 * 2**20
@@ -8,21 +8,21 @@ MAX_BYTES = 64 * 2**20
 def one_block(token: str, before: int = 0) -> dict[str, str | int]:
     """Return the settings of an insert of at most `MAX_ROWS` rows and `MAX_BYTES` bytes.
 
-    `before`: the deadline in seconds since 1970 by the store's clock; 0: none.
+    `before`: the deadline in seconds since 1970, by the store's clock. 0: no deadline.
 
-    The engine appends the number of a block to the token: with blocks that are cut differently (other defaults of the
-    session, parallel parsing) rows would be stored twice. Each of these settings was seen, or is documented, to change
-    the cut.
+    The engine appends the number of a block to the token. If a retry cut the rows into different blocks (because of
+    other defaults of the session, or parallel parsing), rows would be stored twice. Each of these settings changes
+    where blocks are cut, as documented or as seen in tests.
     """
     return {
         "insert_deduplication_token": token,
-        # Read by the constraint `inserted_in_time` of the tables. A custom setting would have to be allowed in the
-        # server's configuration, and a column would need a copy of all rows.
+        # The constraint `inserted_in_time` of the tables reads this setting. A custom setting would have to be allowed
+        # in the server's configuration, and a column would need a copy of all rows.
         "log_comment": f"insert before {before}" if before else "",
         "insert_deduplicate": 1,
         "deduplicate_insert": "enable",
-        # A retry also reaches the materialized views of the table, which drop it by the same token: the previous
-        # attempt may have ended between the table and its view.
+        # A retry also reaches the materialized views of the table, which drop the block by the same token: the
+        # previous attempt may have ended after the table and before its view.
         "deduplicate_blocks_in_dependent_materialized_views": 1,
         "async_insert": 0,
         "input_format_parallel_parsing": 0,

@@ -1,16 +1,17 @@
-"""Converts the driver's values to those of the interface."""
+"""Converts values from the driver to values that the interface promises."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-# Types whose values may be times.
+# Column types whose values may be times.
 _TIMES = ("DateTime", "Dynamic", "Variant", "JSON")
 
 
 def plain_rows(rows: Sequence[Sequence[Any]], column_types: Sequence[Any]) -> list[list[Any]]:
-    """Return the rows with naive times converted to aware UTC times, also inside arrays: the driver omits the zone of
-    UTC columns. `column_types` are the driver's types of the columns; only columns with times are visited."""
+    """Return the rows with naive times converted to aware UTC times, also inside arrays: the driver omits the time
+    zone of UTC columns. `column_types`: the driver's types of the columns. Only columns that may have times are
+    converted."""
     times = [
         index
         for index, column_type in enumerate(column_types)

@@ -1,4 +1,4 @@
-"""Converts the schema of one server to that of a cluster of replicas."""
+"""Converts schema statements for one server to statements for a cluster of replicas."""
 
 import re
 

@@ -10,7 +10,8 @@ Unit = Literal["day", "week", "month", "year"]
 
 @dataclass(frozen=True, slots=True)
 class StoredTable:
-    """A table with a TTL. `time` is the expression from which its TTL counts; `unit` is the unit of its partitions."""
+    """A table with a TTL. `time`: the SQL expression from which the TTL counts. `unit`: the time span of one
+    partition."""
 
     name: str
     unit: Unit
@@ -43,11 +44,12 @@ KINDS: Mapping[str, tuple[StoredTable, ...]] = {
     "queue_history": (_received("queue_snapshots", "week"), _received("queue_worker_updates", "week")),
     "ingest_receipts": (_received("ingest_receipts", "week"),),
 }
-"""Keyed by the names of `Retention`, without those that people cannot change."""
+"""The tables of each kind, by the kind's field in `Retention`. Kinds whose retention people cannot change are left
+out."""
 
 
 def partition_start(unit: Unit, partition_id: str) -> date:
-    """Return the first day of the partition: its ID is `20261126`, `202611` or `2026`."""
+    """Return the first day of the partition. Its ID has one of the forms `20261126`, `202611` and `2026`."""
     year, month, day = partition_id[:4], partition_id[4:6] or "1", partition_id[6:8] or "1"
     if len(partition_id) != {"year": 4, "month": 6}.get(unit, 8):
         raise ValueError(f"{partition_id!r} is no partition of a {unit}")

@@ -1,4 +1,4 @@
-"""The interface of the event log: appending for the edge, reading for the consumers."""
+"""The interface of the event log: the edge appends records, and consumers read them."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -8,14 +8,14 @@ from pipeline_contracts.records import LogRecord, Position
 
 
 class EventLog(Protocol):
-    """The writing side."""
+    """The part of the event log that appends records."""
 
     def append(self, topic: str, key: bytes, meta: bytes, value: bytes) -> "asyncio.Future[None]":
-        """Append one record; the future completes when the record is durable. Records of one key stay in
-        order; an empty key needs none.
+        """Append one record; the future completes when the record is durable. Records with the same key stay in order.
+        Records with an empty key may be reordered.
 
-        Raises `StorageUnavailable` (also as `LogFull`) when durability is in doubt, immediately or when awaited.
-        Cancelling the waiting task does not withdraw the record.
+        Raises `StorageUnavailable` (also as `LogFull`) if the record may not be durable, immediately or when the future
+        is awaited. Cancelling the waiting task does not withdraw the record.
         """
         ...
 
@@ -24,7 +24,8 @@ class EventLog(Protocol):
         ...
 
     def stored_bytes(self) -> int:
-        """Return the bytes of records that this process stores: in the embedded file, or waiting for the brokers."""
+        """Return the bytes of the records that this process holds: in the embedded log's file, or waiting for the
+        brokers."""
         ...
 
     async def close(self) -> None:
@@ -33,28 +34,29 @@ class EventLog(Protocol):
 
 
 class LogConsumer(Protocol):
-    """The reading side: one consumer of one group on one topic."""
+    """The part of the event log that reads records: one consumer of a group, on one topic."""
 
     claim_seconds: float
-    """Interval of claims: how soon the consumer must learn that the log has reassigned partitions."""
+    """Seconds between two calls of `claim`, so that the consumer learns soon that the log has reassigned partitions."""
 
     @property
     def log_id(self) -> str:
-        """ID of this log's history, unique among all histories: (log ID, partition, offset) always identifies the same
-        record."""
+        """The ID of this log's history, unique among all histories. (log ID, partition, offset) always identifies the
+        same record."""
         ...
 
     async def claim(self) -> Mapping[int, Position]:
-        """Return the partitions that this consumer owns now, each with its committed position. Raises `PartitionLost`
-        once after the log has reassigned them: forget the earlier claim and claim again. Raises `StorageUnavailable`.
-        """
+        """Return the partitions that this consumer owns now, each with its committed position. After the log has
+        reassigned partitions, raise `PartitionLost` once: the caller must then forget the earlier claim and claim
+        again. Raises `StorageUnavailable`."""
         ...
 
     async def read(
         self, partition: int, start: int, end: int | None, max_bytes: int, wait: float
     ) -> Sequence[LogRecord]:
-        """Return records from offset `start` in order, below `end` if given: about `max_bytes` of values at most, but
-        at least one record. Waits up to `wait` seconds for the first record; returns none if none arrives.
+        """Return records from offset `start` on, in order, and before offset `end` if it is given. Returns about
+        `max_bytes` of values at most, but at least one record. Waits up to `wait` seconds for the first record. Returns
+        an empty sequence if no record arrives.
 
         Raises `StorageUnavailable`; `PartitionLost` if another consumer owns the partition now; `RecordsRemoved` if the
         log has removed the record at `start`. A partition must have only one reader at a time.
@@ -67,8 +69,8 @@ class LogConsumer(Protocol):
         ...
 
     async def end(self, partition: int) -> int:
-        """Return the offset after the last record, read from the log itself (an empty read proves nothing). Raises
-        `StorageUnavailable` and `PartitionLost`."""
+        """Return the offset after the last record. The offset is read from the log itself, because an empty `read` does
+        not prove that no record is left. Raises `StorageUnavailable` and `PartitionLost`."""
         ...
 
     async def backlog(self) -> int:
@@ -76,5 +78,5 @@ class LogConsumer(Protocol):
         ...
 
     async def close(self) -> None:
-        """Release the partitions."""
+        """Release the partitions, so that other consumers can claim them."""
         ...

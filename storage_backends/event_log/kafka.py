@@ -1,5 +1,5 @@
-"""The writing side of the event log on Kafka: one open batch per partition, acknowledged by all in-sync replicas,
-idempotent.
+"""Appends records to the event log on Kafka. Each partition has one open batch. Sending a batch is idempotent, and all
+in-sync replicas acknowledge it.
 
 A batch stays open for more records until it is sent. While the brokers process one request, the next batches fill with
 the records that arrive meanwhile: under load a produce request costs a fraction of an ingest request.
@@ -26,12 +26,12 @@ logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE = 0.2
 _MAX_PAUSE = 5.0
-# A batch that waits longer than this makes the edge unready, before its requests time out.
+# If a batch waits longer than this, the edge reports that it is not ready. Its requests would time out later.
 _STALLED_SECONDS = 2.0
-# Interval of the checks of the topics. A topic that is missing once may be on a broker that is still starting.
+# Seconds between two checks of the topics. If a topic is missing once, it may be on a broker that is still starting.
 _WATCH_SECONDS = 10.0
 _MISSING_CHECKS = 2
-# Errors that the brokers return until the operator fixes the cause.
+# Errors that the brokers keep returning until the operator fixes the cause.
 _REFUSALS = (
     (TopicAuthorizationFailedError, "the brokers do not let this user write to the topic: check its ACLs"),
     (InvalidTimestampError, "the brokers refuse the time of the records: check this machine's clock"),
@@ -40,7 +40,8 @@ _NOT_ACKNOWLEDGED = "the brokers do not acknowledge"
 
 
 class KafkaEventLog:
-    """Connects in the background, and again after faults; refuses appends meanwhile. Made by `open_kafka_log`."""
+    """An `EventLog` on Kafka. It connects in the background, and again after faults. Until it is connected, it refuses
+    appends. Made by `open_kafka_log`."""
 
     def __init__(
         self, connection: KafkaConnection, topics: Sequence[str], buffer_bytes: int, timeout: float
@@ -53,15 +54,15 @@ class KafkaEventLog:
         self._producer: KafkaProducer | None = None
         self._described: Mapping[str, TopicDescription] = {}
         self._targets = Targets({})
-        # Batches with waiting appends, the oldest first.
+        # Batches with appends that wait for acknowledgement, the oldest first.
         self._unacknowledged: dict[PendingBatch, None] = {}
         self._expiry: asyncio.TimerHandle | None = None
         self._buffered = 0
-        # Number of batches that timed out but may still be stored, and the time of the last failed batch.
+        # Number of batches that timed out but may still be stored, and the time at which the last batch failed.
         self._late_batches = 0
         self._gave_up_at = -_STALLED_SECONDS
         self._gave_up_because = _NOT_ACKNOWLEDGED
-        # Tasks that close replaced producers, which may still deliver their batches.
+        # Tasks that close replaced producers. Such a producer may still deliver its batches.
         self._retiring: set[asyncio.Task[None]] = set()
         self._closing = False
         self._unavailable_reason = "is not connected to the brokers yet"
@@ -101,7 +102,7 @@ class KafkaEventLog:
         return None
 
     def stored_bytes(self) -> int:
-        """Return the bytes of records that wait for the brokers."""
+        """Return the bytes of the records that wait for the brokers."""
         return self._buffered
 
     async def close(self) -> None:
@@ -121,12 +122,12 @@ class KafkaEventLog:
             self._expiry.cancel()
 
     async def _wait_acknowledged(self) -> None:
-        """Wait until each present batch is acknowledged or given up."""
+        """Wait until each batch that waits now is acknowledged or given up."""
         if waiting := [batch.done for batch in self._unacknowledged]:
             await asyncio.wait(waiting, timeout=self._timeout)
 
     async def _retire(self, producer: KafkaProducer) -> None:
-        """Close a producer that accepts no more records, once its batches are delivered or given up."""
+        """Close a producer that accepts no more records, after its batches are delivered or given up."""
         try:
             await self._wait_acknowledged()
         finally:
@@ -159,7 +160,7 @@ class KafkaEventLog:
             if batch.withdraw():
                 self._buffered -= batch.size
             else:
-                # Counts as buffered until the brokers are back.
+                # The batch counts as buffered until the brokers are back.
                 self._late_batches += 1
 
     def _give_up(self, batch: PendingBatch, failure: Exception) -> None:
@@ -175,7 +176,7 @@ class KafkaEventLog:
             refusal = StorageUnavailable("The brokers do not acknowledge.")
             self._gave_up_at, self._gave_up_because = time.monotonic(), reason
         batch.done.set_exception(refusal)
-        # Marks the exception as retrieved: no task may wait any more, and the failure is logged above.
+        # This marks the exception as retrieved. No task may wait for it any more, and the failure was logged above.
         batch.done.exception()
 
     async def _watch(self) -> None:
@@ -192,8 +193,8 @@ class KafkaEventLog:
                 logger.exception("the topics could not be checked")
 
     async def _look_at_topics(self, missing: int) -> int:
-        """Connect again if the topics have changed. `missing` is the number of successive checks in which a topic was
-        missing. Return the new number. Raises `StorageUnavailable`."""
+        """Connect again if the topics have changed. `missing`: how many times in a row a topic was missing. Return the
+        new number. Raises `StorageUnavailable`."""
         if (producer := self._producer) is None:
             return missing
         if (failure := producer.find_failure()) is not None:
@@ -227,15 +228,15 @@ class KafkaEventLog:
             return
         self._producer = None
         self._unavailable_reason = reason
-        # Runs in the background: it waits for batches whose partition may no longer exist, and other topics must not
-        # wait.
+        # Run this in the background: it waits for batches whose partition may no longer exist, and other topics must
+        # not wait for them.
         retiring = self._loop.create_task(self._retire(failed), name="old kafka producer")
         self._retiring.add(retiring)
         retiring.add_done_callback(self._retiring.discard)
         self._connecting = self._loop.create_task(self._connect(), name="kafka producer")
 
     async def _connect(self) -> None:
-        """Retry until a producer is connected."""
+        """Try to connect a producer until this succeeds."""
         pause = _FIRST_PAUSE
         while True:
             try:
@@ -266,7 +267,8 @@ class KafkaEventLog:
 async def open_kafka_log(
     connection: KafkaConnection, topics: Sequence[str], *, buffer_bytes: int, acknowledge_seconds: float
 ) -> KafkaEventLog:
-    """Return the log of a cluster. If the cluster is unavailable, connection attempts continue until `close`.
+    """Return the event log on a Kafka cluster. While the cluster is unavailable, the log tries to connect until
+    `close`.
 
     `buffer_bytes`: bytes of records that may wait for the brokers. `acknowledge_seconds`: timeout of an append.
     """

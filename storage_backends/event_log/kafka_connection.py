@@ -1,4 +1,4 @@
-"""Address and credentials of the brokers, for producers, consumers and the admin client."""
+"""Holds the address and the credentials of the brokers, for producers, consumers and the admin client."""
 
 import ssl
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from pipeline_contracts.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class KafkaConnection:
-    """Address and credentials of a cluster."""
+    """The address and the credentials of a Kafka cluster."""
 
     bootstrap: str
     security: str = "PLAINTEXT"
@@ -22,7 +22,8 @@ class KafkaConnection:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "KafkaConnection":
-        """Raises `ValueError` if the settings name no broker."""
+        """Read the address and the credentials from the settings. Raises `ValueError` if the settings name no
+        broker."""
         if settings.kafka_bootstrap is None:
             raise ValueError("PHAROS_KAFKA_BOOTSTRAP names no broker.")
         return cls(
@@ -37,17 +38,17 @@ class KafkaConnection:
         )
 
     def __repr__(self) -> str:
-        # Without the password: this text appears in logs.
+        # Leave out the password, because this text appears in logs.
         return f"KafkaConnection({self.bootstrap}, {self.security})"
 
     def client_options(self) -> dict[str, Any]:
-        """Return the keyword arguments for all clients of aiokafka. Raises `OSError` and `ssl.SSLError` for certificate
-        files that cannot be used."""
+        """Return the keyword arguments that all clients of aiokafka need. Raises `OSError` and `ssl.SSLError` for
+        certificate files that cannot be used."""
         options: dict[str, Any] = {
             "bootstrap_servers": [address.strip() for address in self.bootstrap.split(",")],
             "client_id": "pharos",
             "security_protocol": self.security,
-            # A restarted broker must be found again soon, not after the default of minutes.
+            # A restarted broker must be found soon. The default takes minutes.
             "retry_backoff_ms": 100,
             "metadata_max_age_ms": 60_000,
         }

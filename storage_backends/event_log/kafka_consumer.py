@@ -1,8 +1,8 @@
-"""Reading the event log on Kafka as a member of a consumer group.
+"""Reads the event log on Kafka, as a member of a consumer group.
 
-The position of a partition and the plan of the chunk in progress are one commit: the offset is the chunk's start, the
-commit's metadata its end. A commit is valid only for the assignment in which the partition was claimed; the brokers
-would accept one from any member of the current generation.
+One commit stores both the position of a partition and the plan of the chunk in progress: the offset is the start of
+the chunk, and the commit's metadata is its end. A commit counts only within the assignment in which this consumer
+claimed the partition. The brokers would accept a commit from any current member of the group.
 """
 
 import asyncio
@@ -31,16 +31,16 @@ logger = logging.getLogger(__name__)
 _REQUEST_SECONDS = 5.0
 _COMMIT_SECONDS = 10.0
 _CLOSE_SECONDS = 5.0
-# A read may take longer than its caller's wait by this much: the length of a rebalance.
+# A read may take this much longer than its caller waits: the length of a rebalance.
 _READ_SECONDS = 30.0
-# After this time without records, a partition's position is compared with its end; after the second time, it counts as
-# stuck.
+# If a partition has no records for this time, its position is compared with its end. If it still has none after the
+# same time again, it counts as stuck.
 _QUIET_SECONDS = 20.0
 _STUCK_SECONDS = 5.0
 
 
 class KafkaLogConsumer:
-    """Connects at the first claim. Different partitions may be read concurrently."""
+    """A `LogConsumer` on Kafka. Connects at the first claim. Different partitions may be read concurrently."""
 
     claim_seconds = 0.5
 
@@ -49,19 +49,21 @@ class KafkaLogConsumer:
     ) -> None:
         self._connection = connection
         self._session_ms = int(1000 * session_seconds)
-        # One group per topic: the consumers of one topic cause no rebalance for those of another.
+        # Use one group per topic: otherwise consumers that join one topic would cause a rebalance of the others.
         self._group = f"{group}.{topic}"
         self._topic = topic
         self._log_id: str | None = None
         self._member: GroupMember | None = None
-        # Number of the current assignment. A claim from an earlier one is lost, even if the partition came back.
+        # Number of the current assignment of partitions. A claim from an earlier assignment is lost, even if the
+        # partition was assigned to this consumer again.
         self._assignment = 0
         self._claimed = -1
         self._positions: dict[int, Position] = {}
         self._next_offsets: dict[int, int] = {}
         self._read_ahead: dict[int, list[LogRecord]] = {}
         self._commits: set[asyncio.Task[None]] = set()
-        # Partitions without records: the start of that time, and the time by which existing records must arrive.
+        # For partitions without records: since when there are none, and the time by which existing records must
+        # arrive.
         self._quiet_since: dict[int, float] = {}
         self._stuck_deadlines: dict[int, float] = {}
         self._stuck: str | None = None
@@ -103,7 +105,7 @@ class KafkaLogConsumer:
             else:
                 await self._check_end_reached(partition, start)
         taken = _limit_records(records, end, max_bytes)
-        # The caller will request records again that it does not take: keep them to save a second fetch.
+        # The caller requests the records that it does not use again. Keep them to save a second fetch.
         self._read_ahead[partition] = records
         return taken
 
@@ -113,7 +115,7 @@ class KafkaLogConsumer:
         topic_partition = TopicPartition(self._topic, partition)
         consumer = member.consumer
         try:
-            # A failed read may have moved aiokafka's position: the next read seeks again.
+            # A failed read may have moved aiokafka's position, so the next read seeks again.
             if self._next_offsets.pop(partition, None) != start:
                 consumer.seek(topic_partition, start)
             async with asyncio.timeout(wait + _READ_SECONDS):
@@ -141,9 +143,9 @@ class KafkaLogConsumer:
         return records
 
     async def _check_end_reached(self, partition: int, start: int) -> None:
-        """After an empty read, compare the position with the partition's end from time to time. Raises
-        `StorageUnavailable` if the brokers have records that they do not deliver; the next claim then joins with new
-        clients."""
+        """After an empty read, compare the position with the end of the partition from time to time. Raises
+        `StorageUnavailable` if the brokers have records and do not deliver them. The next claim then joins the group
+        with new clients."""
         now = time.monotonic()
         if now - self._quiet_since.setdefault(partition, now) < _QUIET_SECONDS:
             return
@@ -155,7 +157,7 @@ class KafkaLogConsumer:
             self._quiet_since[partition] = now
             self._stuck_deadlines.pop(partition, None)
         elif deadline is None:
-            # The records may have been appended just now.
+            # The records may have been appended a moment ago.
             self._stuck_deadlines[partition] = now + _STUCK_SECONDS
         else:
             self._stuck = f"{self._topic}/{partition} stands still at {start}, though the log ends at {end}"
@@ -164,7 +166,8 @@ class KafkaLogConsumer:
     async def commit(self, partition: int, position: Position) -> None:
         member = self._require_claimed(partition)
         offsets = {TopicPartition(self._topic, partition): encode_position(position, member.log_id)}
-        # A task that a rebalance can cancel: a retry in the next generation would be valid there.
+        # Use a task that a rebalance can cancel: aiokafka would retry the commit after the rebalance, and the brokers
+        # would accept it.
         task = asyncio.create_task(member.consumer.commit(offsets))
         self._commits.add(task)
         try:
@@ -188,7 +191,7 @@ class KafkaLogConsumer:
         self._positions[partition] = position
 
     def has_partitions(self) -> bool:
-        """True if the claimed partitions still belong to this consumer."""
+        """Return True if the claimed partitions still belong to this consumer."""
         return bool(self._positions) and self._claimed == self._assignment
 
     async def end(self, partition: int) -> int:
@@ -224,8 +227,8 @@ class KafkaLogConsumer:
             await member.close(_CLOSE_SECONDS)
 
     async def _ensure_member(self) -> GroupMember:
-        """Join the group, or replace a member that has stopped working. Raises `PartitionLost` if it had partitions,
-        and `StorageUnavailable`."""
+        """Join the group, or replace a group member that has stopped working. Raises `PartitionLost` if that member
+        had partitions, and `StorageUnavailable`."""
         if self._member is not None:
             failure = self._stuck or await self._member.find_failure()
             if failure is None:
@@ -267,7 +270,7 @@ class KafkaLogConsumer:
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Ends the assignment before and after a rebalance."""
+    """Ends the current assignment of partitions before and after a rebalance."""
 
     def __init__(self, consumer: KafkaLogConsumer) -> None:
         self._consumer = consumer

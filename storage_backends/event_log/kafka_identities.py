@@ -1,8 +1,8 @@
-"""Log IDs, which identify the history of a topic: offsets restart when a topic is recreated, and rows store (log,
-offset).
+"""Manages log IDs. A log ID identifies the history of a topic: rows store (log ID, offset), and offsets restart when a
+topic is recreated.
 
-A compacted topic keeps the log ID of each topic, and the topic ID of Kafka that it was bound to. A recreated topic has
-another topic ID, and therefore another log ID, which all clients derive in the same way.
+A compacted topic keeps the log ID of each topic, together with Kafka's topic ID at that time. A recreated topic has
+another topic ID. All clients derive the same new log ID from it.
 """
 
 import secrets
@@ -17,7 +17,8 @@ from storage_backends.event_log.kafka_start import start_client
 
 IDENTITIES = "pharos.log-identities"
 _ID_DIGITS = 12
-# Topic names cannot contain "#", so older versions ignore such a key as the name of a topic that they never read.
+# Topic names cannot contain "#". Older versions take such a key for the name of a topic that they never read, and
+# ignore it.
 _BOUND = "#topic-id"
 
 
@@ -31,7 +32,8 @@ def choose_log_id(identities: Mapping[str, str], topic: str, topic_id: str | Non
 
 
 async def find_log_id(connection: KafkaConnection, topic: str, topic_id: str | None) -> str | None:
-    """Return the result of `choose_log_id`, and bind an unbound log ID to the topic ID. Raises `StorageUnavailable`."""
+    """Return the result of `choose_log_id`. If the log ID belongs to no topic ID yet, store the topic ID with it.
+    Raises `StorageUnavailable`."""
     identities = await read_identities(connection)
     if topic_id is not None and topic in identities and topic + _BOUND not in identities:
         await _write_values(connection, {topic + _BOUND: topic_id})
@@ -39,7 +41,7 @@ async def find_log_id(connection: KafkaConnection, topic: str, topic_id: str | N
 
 
 async def bind_identities(connection: KafkaConnection, topic_ids: Mapping[str, str | None]) -> None:
-    """Bind the log ID of each topic to its topic ID; a recreated topic gets another log ID. Raises
+    """Store the current topic ID of each topic with its log ID. A recreated topic gets another log ID. Raises
     `StorageUnavailable`."""
     identities = await read_identities(connection)
     changed: dict[str, str] = {}
@@ -52,16 +54,16 @@ async def bind_identities(connection: KafkaConnection, topic_ids: Mapping[str, s
 
 
 async def create_identities(connection: KafkaConnection, topics: Sequence[str]) -> None:
-    """Create a log ID for each topic. The topics do not exist yet. Raises `StorageUnavailable`."""
+    """Create a log ID for each topic, before the topics exist. Raises `StorageUnavailable`."""
     known = await read_identities(connection)
     created = {topic: secrets.token_hex(_ID_DIGITS // 2) for topic in topics}
-    # The topics that the IDs were bound to no longer exist.
+    # The topics to which earlier log IDs belonged no longer exist.
     unbound = {topic + _BOUND: "" for topic in topics if topic + _BOUND in known}
     await _write_values(connection, unbound | created)
 
 
 async def read_identities(connection: KafkaConnection) -> dict[str, str]:
-    """Return the log ID of each topic, and the topic IDs that they are bound to. Raises `StorageUnavailable`."""
+    """Return the log ID of each topic, and the topic IDs that are stored with them. Raises `StorageUnavailable`."""
     partition = TopicPartition(IDENTITIES, 0)
     consumer = AIOKafkaConsumer(
         **connection.client_options(), enable_auto_commit=False, auto_offset_reset="earliest"

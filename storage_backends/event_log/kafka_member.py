@@ -1,7 +1,7 @@
-"""The clients of a member of a consumer group: aiokafka's consumer, and an admin client for positions.
+"""Holds the clients of one member of a consumer group: aiokafka's consumer, and an admin client for positions.
 
-aiokafka works in background tasks. If one of them ends or hangs, the member's heartbeats continue, so it keeps its
-partitions but reads nothing: `find_failure` detects that, and the consumer then joins with new clients.
+aiokafka works in background tasks. If one of them ends or hangs, the member still sends heartbeats, so it keeps its
+partitions but reads nothing. `find_failure` detects this, and the consumer then joins with new clients.
 """
 
 import asyncio
@@ -24,19 +24,20 @@ from storage_backends.event_log.kafka_topic_ids import TopicDescription, describ
 from storage_backends.event_log.kafka_topics import read_topics
 
 _POLL_MS = 3_600_000
-# Compressed bytes per partition that aiokafka fetches ahead.
+# Number of compressed bytes per partition that aiokafka fetches in advance.
 _FETCH_BYTES = 2**20
 _RESPONSE_SECONDS = 10.0
-# Longer than the brokers allow for a rebalance, which is the length of a session.
+# Longer than the time that the brokers allow for a rebalance, which is the session timeout.
 _REBALANCE_SECONDS = 60.0
-# Interval of the checks of the topic's ID. A topic that is missing once may be on a broker that is still starting.
+# Seconds between two checks of the topic's ID. If the topic is missing once, it may be on a broker that is still
+# starting.
 _WATCH_SECONDS = 10.0
 _MISSING_CHECKS = 2
 
 
 @dataclass(slots=True)
 class GroupMember:
-    """Made by `join_group`."""
+    """A member of a consumer group. Made by `join_group`."""
 
     topic: str
     group: str
@@ -65,8 +66,8 @@ class GroupMember:
         return found
 
     async def find_failure(self) -> str | None:
-        """Return why this member must be replaced; None while it works. Raises `StorageUnavailable` for an error that
-        aiokafka reports only on request: its coordination pauses until then."""
+        """Return why this member must be replaced, or None while it works. Raises `StorageUnavailable` for an error
+        that aiokafka reports only when asked: until then, it does not take part in the group."""
         coordinator = self.consumer._coordinator
         for task in (
             coordinator._coordination_task,
@@ -77,8 +78,9 @@ class GroupMember:
             if task.done():
                 return f"a task of its client has ended: {task!r}"
         for task in (coordinator._heartbeat_task, coordinator._commit_refresh_task):
-            # Both end without an exception when they are not needed. After an exception, aiokafka restarts neither, and
-            # repeats the error at each read. One heartbeat that a starting coordinator answers with error 14 suffices.
+            # Both tasks end without an exception when they are not needed. After an exception, aiokafka restarts
+            # neither, and repeats the error at each read. A single heartbeat to which a starting coordinator responds
+            # with error 14 is enough for this.
             if task is not None and task.done() and not task.cancelled() and task.exception():
                 return f"a task of its client has failed: {task!r}"
         try:
@@ -109,7 +111,7 @@ class GroupMember:
         try:
             described = await describe_topics(self.admin._client, [self.topic], _RESPONSE_SECONDS)
         except StorageUnavailable:
-            # Reads fail as well then, and report the error.
+            # Reads fail too in this case, and report the error.
             return None
         found: TopicDescription | None = described.get(self.topic)
         self._missing_checks = 0 if found else self._missing_checks + 1
@@ -118,10 +120,11 @@ class GroupMember:
         return None if found.topic_id == self._topic_id else "the topic was deleted and created again"
 
     async def close(self, seconds: float) -> None:
-        """Leave the group, so that others take over at once and not at the end of the session."""
+        """Leave the group, so that other members take over the partitions at once, and not after the session
+        timeout."""
         await close_within(seconds, self.consumer.stop())
-        # A stop that timed out leaves tasks running: heartbeats would keep the partitions, and fetches would connect
-        # again after the client is closed.
+        # If the stop timed out, tasks still run: heartbeats would keep the partitions, and fetches would connect again
+        # after the client is closed.
         coordinator = self.consumer._coordinator
         for task in (
             coordinator._heartbeat_task,
@@ -143,7 +146,7 @@ async def join_group(
     session_ms: int,
 ) -> GroupMember:
     """Connect and join the group. Raises `StorageUnavailable`, also for a topic that does not exist."""
-    # Checked first: a missing topic must be reported, and not be created by a broker that creates topics on demand.
+    # Check this first: a missing topic must be reported. A broker that creates topics on demand must not create it.
     described = (await read_topics(connection, [topic]))[topic]
     log_id = await find_log_id(connection, topic, described.topic_id)
     if log_id is None:
@@ -155,7 +158,7 @@ async def join_group(
         auto_offset_reset="earliest",
         session_timeout_ms=session_ms,
         heartbeat_interval_ms=session_ms // 4,
-        # While the column store is unavailable nothing is read, but the member must stay in the group.
+        # While the column store is unavailable, nothing is read, but the member must stay in the group.
         max_poll_interval_ms=_POLL_MS,
         max_partition_fetch_bytes=_FETCH_BYTES,
     )

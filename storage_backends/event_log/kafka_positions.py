@@ -1,4 +1,5 @@
-"""The committed positions of a consumer group: an offset, with the plan and the log's ID in its metadata."""
+"""Encodes and reads the committed positions of a consumer group: an offset, with the end of the planned chunk and the
+log ID in its metadata."""
 
 import logging
 from collections.abc import Collection
@@ -22,8 +23,8 @@ async def fetch_positions(
 ) -> dict[int, Position]:
     """Return the group's position in each of the partitions. Raises `StorageUnavailable` and aiokafka's errors.
 
-    aiokafka's own `list_consumer_group_offsets` ignores the top-level error of the response: the response of a starting
-    or moving coordinator would look like a group without commits.
+    This replaces aiokafka's `list_consumer_group_offsets`, which ignores the top-level error of the response: the
+    response of a coordinator that is starting or moving would look like a group without commits.
     """
     coordinator = await admin.find_coordinator(group)
     request = OffsetFetchRequest(group, [(topic, sorted(partitions))])
@@ -60,7 +61,7 @@ def encode_position(position: Position, log_id: str) -> OffsetAndMetadata:
 def _decode(partition_name: str, offset: int, metadata: str | None, log_id: str) -> Position:
     if offset == _NOTHING_COMMITTED:
         return Position(0)
-    # Metadata without a log ID comes from an earlier version, or from an operator's tool.
+    # Metadata without a log ID was written by an earlier version, or by an operator's tool.
     plan, _, committed_in = (metadata or "").partition("@")
     if committed_in and committed_in != log_id:
         logger.error(

@@ -1,4 +1,4 @@
-"""The produce request, version 7, and its response, encoded by hand for aiokafka's connections.
+"""Encodes the produce request, version 7, and decodes its response, for aiokafka's connections.
 
 aiokafka encodes requests field by field after a schema, which costs more than the rest of a small request. The format:
 https://kafka.apache.org/protocol#The_Messages_Produce
@@ -13,26 +13,26 @@ from aiokafka.protocol.api import RequestStruct
 from aiokafka.protocol.produce import ProduceRequest_v7
 from aiokafka.structs import TopicPartition
 
-# Acknowledged by all in-sync replicas.
+# All in-sync replicas must acknowledge the request.
 _ALL_IN_SYNC = -1
 _NO_TRANSACTION = -1
 _HEAD = struct.Struct(">hhii")
 _LENGTH = struct.Struct(">h")
 _COUNT = struct.Struct(">i")
 _PARTITION = struct.Struct(">ii")
-# Partition, error, first offset, timestamp, first offset of the log.
+# Fields: partition, error, first offset, timestamp, first offset of the log.
 _RESULT = struct.Struct(">ihqqq")
 
 
 class Produced:
-    """The response: the error code of each partition, 0 if the batch is stored."""
+    """The response to a produce request: the error code of each partition. 0: the batch is stored."""
 
     def __init__(self, codes: Mapping[TopicPartition, int]) -> None:
         self.codes = codes
 
     @classmethod
     def decode(cls, data: BytesIO) -> "Produced":
-        """Decode the response after its header. Raises `struct.error` if it is too short."""
+        """Decode the response, without its header. Raises `struct.error` if the data is too short."""
         return cls(dict(_read_codes(data.read())))
 
 
@@ -52,7 +52,7 @@ def _read_codes(data: bytes) -> Iterator[tuple[TopicPartition, int]]:
 
 
 class Produce(RequestStruct):  # type: ignore[misc]
-    """A request that stores one batch in each of some partitions with the same leader."""
+    """A request that stores one batch in each of several partitions with the same leader."""
 
     API_KEY = ProduceRequest_v7.API_KEY
     API_VERSION = ProduceRequest_v7.API_VERSION
@@ -60,7 +60,7 @@ class Produce(RequestStruct):  # type: ignore[misc]
     SCHEMA = ProduceRequest_v7.SCHEMA
 
     def __init__(self, timeout_ms: int, batches: Mapping[TopicPartition, bytes]) -> None:
-        """`timeout_ms`: how long the broker waits for the replicas."""
+        """`timeout_ms`: how long the broker waits for the replicas, in milliseconds."""
         self._timeout_ms = timeout_ms
         self._batches = batches
 

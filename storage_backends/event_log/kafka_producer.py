@@ -1,8 +1,8 @@
 """Sends batches to the brokers: idempotent, acknowledged by all in-sync replicas, in order in each partition.
 
-While a broker processes one request, the next batches fill; then the first batch of each partition that it leads goes
-in one request. So a busy broker costs little per record. aiokafka provides the connections and the cluster's metadata;
-its own producer needs a task, futures and rounds of its sender for each batch (decisions/0055).
+While a broker processes one request, the next batches fill. The next request then has the first batch of each partition
+that the broker leads. So a busy broker costs little per record. aiokafka provides the connections and the cluster's
+metadata; its own producer needs a task, futures and rounds of its sender for each batch (decisions/0055).
 """
 
 import asyncio
@@ -35,35 +35,37 @@ from storage_backends.event_log.kafka_produce import Produce
 
 logger = logging.getLogger(__name__)
 
-# Bytes of records, before compression, that close a batch. The limit is lower for a topic whose brokers refused a batch
-# as too large.
+# A batch is full at this many bytes of records, before compression. If the brokers refuse a batch of a topic as too
+# large, the limit for that topic is lowered.
 _BATCH_BYTES = 512 * 1024
-# Bytes of records, before compression, in one request, unless its first batch has more.
+# Maximum bytes of records in one request, before compression. If the first batch is larger, it is sent alone.
 _REQUEST_BYTES = 8 * 1024 * 1024
-# How long a batch waits for more records: an unnoticeable delay that halves the cost at full load.
+# How long a batch waits for more records. Nobody notices this delay, and it halves the cost at full load.
 _LINGER_SECONDS = 0.005
-# Timers of the event loop are this accurate.
+# The accuracy of the event loop's timers.
 _TIMER_SECONDS = 0.001
 _RETRY_SECONDS = 0.1
 _CLOSE_SECONDS = 1.0
 _SEQUENCE_NUMBERS = 2**31
-# A broker that takes longer for a request gets no records without a key.
+# A broker that takes longer than this for a request receives no records without a key.
 _SLOW_SECONDS = 0.25
-# With these errors the broker has appended nothing, so the sequence numbers can be reused. They cannot be reused after
-# an attempt that may have succeeded: another batch with its numbers would count as its repetition, and be lost.
+# With these errors, the broker has appended nothing, so the sequence numbers can be reused. After an attempt that may
+# have succeeded, they cannot be reused: the broker would take another batch with these numbers for a repetition, and
+# drop it.
 TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 _NOTHING_APPENDED = (*TOO_LARGE, InvalidTimestampError, TopicAuthorizationFailedError)
 
 
 class SharedFuture(asyncio.Future[None]):
-    """A future that all appends to a batch await: a request that gives up must not cancel it for the others."""
+    """A future that all appends to a batch await. If one request gives up, the future must not be cancelled for the
+    others."""
 
     def cancel(self, msg: Any | None = None) -> bool:
         return False
 
 
 class PendingBatch:
-    """Records of one partition that are sent together, until the brokers have acknowledged them."""
+    """Records of one partition that are sent together, and kept until the brokers have acknowledged them."""
 
     __slots__ = ("target", "records", "done", "size", "opened_at", "encoded", "is_repeated", "_queue")
 
@@ -74,18 +76,19 @@ class PendingBatch:
         self._queue = queue
         self.records = RecordBatch(max_bytes, time.time_ns() // 1_000_000)
         self.done = done
-        """Completed by the log."""
+        """A future that the log completes when the batch is stored or has failed."""
         self.size = 0
-        """Bytes in memory."""
+        """Size of the records in memory in bytes."""
         self.opened_at = time.monotonic()
         self.encoded: bytes | None = None
-        """Set when it is sent for the first time. Every retry sends the same bytes, so the brokers store it once."""
+        """The encoded batch. Set when the batch is sent for the first time. Every retry sends the same bytes, so the
+        brokers store the batch once."""
         self.is_repeated = False
-        """True if an earlier attempt may have stored it."""
+        """True if an earlier attempt may have stored the batch."""
 
     def withdraw(self) -> bool:
-        """Withdraw the batch so that it is never sent. Return False if it was sent already: the brokers may store it at
-        any time."""
+        """Withdraw the batch, so that it is never sent. Return False if it was sent already: the brokers may store it
+        at any time."""
         if self.encoded is not None:
             return False
         self._queue.remove(self)
@@ -93,7 +96,7 @@ class PendingBatch:
 
 
 class _Partition:
-    """The batches of one partition, in order; the first one may be in flight."""
+    """The batches of one partition, in order. The first batch may be in flight."""
 
     __slots__ = ("target", "batches", "sequence", "retry_at")
 
@@ -101,7 +104,7 @@ class _Partition:
         self.target = target
         self.batches: deque[PendingBatch] = deque()
         self.sequence = 0
-        """Sequence number of the next record without a batch."""
+        """The sequence number for the first record of the next batch that is encoded."""
         self.retry_at = 0.0
 
 
@@ -109,7 +112,8 @@ Finished = Callable[["KafkaProducer", PendingBatch, Exception | None], None]
 
 
 class KafkaProducer:
-    """One producer ID, on one event loop. `finished` gets each batch once: acknowledged, or with its error."""
+    """Sends batches under one producer ID, on one event loop. `finished` is called once for each batch: after it was
+    acknowledged, or with its error."""
 
     failure: str | None = None
     """Why this producer must be replaced; None while it works."""
@@ -123,9 +127,9 @@ class KafkaProducer:
         self._producer_id, self._epoch = -1, -1
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._batch_bytes: dict[str, int] = {}
-        # Partitions with a batch but none in flight; the first one has waited for its turn the longest.
+        # Partitions that have a batch, of which none is in flight. The first partition has waited the longest.
         self._waiting: dict[_Partition, None] = {}
-        # The brokers that process a request, with the start of each request.
+        # The brokers that are processing a request, and the time at which each request was sent.
         self._busy_brokers: dict[int, float] = {}
         self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
@@ -181,8 +185,8 @@ class KafkaProducer:
         return opened
 
     def can_send(self, target: TopicPartition) -> bool:
-        """Return True if a record for this partition would probably be sent at once; otherwise choose another
-        partition."""
+        """Return True if a record for this partition would probably be sent at once. If False, the caller should choose
+        another partition."""
         partition = self._partitions.get(target)
         if partition is not None and partition.retry_at > time.monotonic():
             return False
@@ -195,12 +199,13 @@ class KafkaProducer:
     def find_failure(self) -> str | None:
         """Return why this producer must be replaced; None while it works."""
         if self.failure is None and self.client._sync_task is not None and self.client._sync_task.done():
-            # Without this task, changed leaders of partitions are never noticed.
+            # Without this task, the client would never notice that partitions have new leaders.
             self.failure = "a task of its client has ended"
         return self.failure
 
     def _send_waiting(self) -> None:
-        """Send waiting batches to each broker that is not busy, unless all of them may wait for more records."""
+        """Send the waiting batches to each broker that is not busy, except if all batches for a broker may still wait
+        for more records."""
         if self._is_closed:
             return
         if self._timer is not None:
@@ -210,7 +215,7 @@ class KafkaProducer:
         by_broker: dict[int, list[_Partition]] = {}
         for partition in list(self._waiting):
             if not partition.batches:
-                # All its batches were withdrawn.
+                # All batches of the partition were withdrawn.
                 del self._waiting[partition]
                 continue
             broker = self._find_leader(partition, now)
@@ -234,7 +239,7 @@ class KafkaProducer:
             self._timer = self._loop.call_later(max(0.0, at - time.monotonic()), self._send_waiting)
 
     def _find_leader(self, partition: _Partition, now: float) -> int | None:
-        """Return the broker that leads the partition; None if it is unknown or a retry has to wait."""
+        """Return the broker that leads the partition. None if it is unknown, or if a retry has to wait."""
         if partition.retry_at > now:
             return None
         broker: int | None = self.client.cluster.leader_for_partition(partition.target)
@@ -256,7 +261,7 @@ class KafkaProducer:
             try:
                 self._encode(partition, batch)
             except Exception as failure:
-                # Out of memory, probably. The other partitions must not wait for this batch.
+                # Memory has probably run out. The other partitions must not wait for this batch.
                 logger.exception("%s/%d: a batch cannot be encoded", *partition.target)
                 self._finish(partition, KafkaError(repr(failure)))
                 continue
@@ -275,17 +280,17 @@ class KafkaProducer:
             partition.sequence = (partition.sequence + batch.records.count) % _SEQUENCE_NUMBERS
 
     async def _send(self, broker: int, sent: dict[TopicPartition, _Partition]) -> None:
-        """Send the first batch of each partition, and handle the response."""
+        """Send the first batch of each of these partitions to the broker, and handle the response."""
         batches = {target: partition.batches[0].encoded or b"" for target, partition in sent.items()}
         try:
             response = await self.client.send(broker, Produce(self._timeout_ms, batches))
-            # A partition that is missing from the response is retried.
+            # A batch whose partition is missing in the response is sent again.
             errors = [for_code(response.codes.get(target, RequestTimedOutError.errno)) for target in sent]
         except KafkaError as failure:
             errors = [failure] * len(sent)
         except Exception as failure:
-            # It is unknown what the broker received. uvloop raises `RuntimeError` for a connection that was just lost.
-            # If the broker counted as busy for ever, its partitions would stop.
+            # It is unknown what the broker has received. uvloop raises `RuntimeError` for a connection that was just
+            # lost. If the broker counted as busy forever, its partitions would stop.
             logger.warning("a produce request failed: %r", failure)
             errors = [KafkaConnectionError(repr(failure))] * len(sent)
         del self._busy_brokers[broker]
@@ -294,8 +299,8 @@ class KafkaProducer:
         self._send_waiting()
 
     def _handle(self, partition: _Partition, error: KafkaError | type[KafkaError]) -> None:
-        """Finish the batch that was in flight, or keep it for another try."""
-        # A broker that reports a duplicate has stored the batch; its first response was lost.
+        """Finish the batch that was in flight, or keep it for another attempt."""
+        # If a broker reports a duplicate, it has stored the batch, and its first response was lost.
         is_stored = error in (NoError, DuplicateSequenceNumber)
         if not is_stored and error.retriable:
             partition.batches[0].is_repeated = True
@@ -305,25 +310,26 @@ class KafkaProducer:
             failure = error() if isinstance(error, type) else error
             batch = partition.batches[0]
             if isinstance(failure, TOO_LARGE) and batch.records.count > 1:
-                # Each record may fit alone.
+                # Each record alone may be small enough.
                 half = min(self._batch_bytes.get(partition.target.topic, _BATCH_BYTES), batch.size) // 2
                 self._batch_bytes[partition.target.topic] = half
             if isinstance(failure, _NOTHING_APPENDED) and not batch.is_repeated:
                 partition.sequence = (partition.sequence - batch.records.count) % _SEQUENCE_NUMBERS
             elif not is_stored:
-                # The broker found a gap in the sequence numbers, or the next batch would cause one.
+                # The broker found a gap in the sequence numbers, or the next batch would cause a gap.
                 self.failure = type(failure).__name__
             self._finish(partition, None if is_stored else failure)
             return
         self._waiting[partition] = None
 
     def _finish(self, partition: _Partition, failure: KafkaError | None) -> None:
-        """Remove the first batch of the partition and report it as finished; the next one waits for its turn."""
+        """Remove the first batch of the partition, and report the batch as finished. The next batch waits for its
+        turn."""
         batch = partition.batches.popleft()
         if partition.batches:
             self._waiting[partition] = None
         try:
             self._finished(self, batch, failure)
         except Exception:
-            # The other batches of the response must be finished too.
+            # The other batches in the response must be finished too.
             logger.exception("the log could not finish a batch")

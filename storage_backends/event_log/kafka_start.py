@@ -30,11 +30,11 @@ async def start_client(
     stop: Callable[[], Coroutine[Any, Any, None]],
     seconds: float | None = None,
 ) -> None:
-    """Start a client within this many seconds; stop it if it does not start. Raises `TimeoutError` and the errors of
+    """Start a client, and stop it if it has not started after `seconds`. Raises `TimeoutError` and the errors of
     `start`.
 
-    A cancelled start of aiokafka never closes its connection for the cluster's metadata. An abandoned start therefore
-    continues in the background, until its requests time out, and is stopped then.
+    A cancelled start of aiokafka never closes its connection for the cluster's metadata. So a start that is given up
+    continues in the background until its requests time out. The client is stopped then.
     """
     starting = asyncio.ensure_future(start())
     try:
@@ -60,9 +60,9 @@ async def _stop(starting: Awaitable[None], stop: Callable[[], Coroutine[Any, Any
 
 
 async def describe_failure(connection: KafkaConnection, error: Exception) -> str:
-    """Return one sentence about the failed start of a client, without the password.
+    """Return one sentence that says why the start of a client failed, without the password.
 
-    Connects once more to learn the reason: aiokafka logs the reason and drops it.
+    Connects once more to learn the reason: aiokafka logs the reason and does not return it.
     """
     if isinstance(error, KafkaConnectionError):
         with contextlib.suppress(OSError, TimeoutError):
@@ -71,7 +71,8 @@ async def describe_failure(connection: KafkaConnection, error: Exception) -> str
 
 
 async def _find_reason(connection: KafkaConnection) -> str:
-    """Connect to the first broker. Raises `OSError` and `TimeoutError` if the broker cannot be reached."""
+    """Connect to the first broker, and return why it refuses the connection. Raises `OSError` and `TimeoutError` if
+    the broker cannot be reached."""
     options = connection.client_options()
     for name in ("retry_backoff_ms", "metadata_max_age_ms"):
         del options[name]
@@ -79,7 +80,8 @@ async def _find_reason(connection: KafkaConnection) -> str:
     try:
         reached = await create_conn(host, port, **options, request_timeout_ms=_CONNECT_MS)
         try:
-            # A broker that expects another protocol may answer the version request, and close only at this one.
+            # A broker that expects another protocol may respond to the version request and close the connection only
+            # after this request.
             await reached.send(MetadataRequest([]))
         finally:
             reached.close()

@@ -10,12 +10,13 @@ from aiokafka.structs import TopicPartition
 from storage_backends.event_log.kafka_producer import PendingBatch
 from storage_backends.event_log.kafka_topic_ids import TopicDescription
 
-# Bytes of records without a key, before compression, after which the next records go to another partition.
+# After this many bytes of records without a key (before compression), the next such records go to another
+# partition.
 _FULL_ENOUGH_BYTES = 128 * 1024
 
 
 class Sender(Protocol):
-    """The part of `KafkaProducer` that the choice needs."""
+    """The method of `KafkaProducer` that the choice of a partition needs."""
 
     def can_send(self, target: TopicPartition) -> bool:
         """Return True if a record for this partition would probably be sent at once."""
@@ -23,14 +24,14 @@ class Sender(Protocol):
 
 
 class Targets:
-    """The partitions of all topics."""
+    """Chooses among the partitions of all topics."""
 
     def __init__(self, described: Mapping[str, TopicDescription]) -> None:
         self._partitions = {
             topic: [TopicPartition(topic, number) for number in range(found.partitions)]
             for topic, found in described.items()
         }
-        # The newest batch of records without a key, by topic.
+        # The newest batch that has records without a key, by topic.
         self._newest: dict[str, PendingBatch] = {}
         self._turns = itertools.count()
 
@@ -39,8 +40,8 @@ class Targets:
         return len(self._partitions.get(topic, ()))
 
     def choose(self, sender: Sender, topic: str, key: bytes) -> TopicPartition:
-        """Return always the same partition for a key. For an empty key, return any writable partition such that one
-        batch fills before the next partition gets one."""
+        """Return the partition for a record. A key always gets the same partition. A record without a key gets a
+        partition that can be written now, and one batch fills before the next partition is chosen."""
         partitions = self._partitions[topic]
         if key:
             return partitions[zlib.crc32(key) % len(partitions)]
@@ -56,5 +57,5 @@ class Targets:
         return target
 
     def note_newest(self, topic: str, batch: PendingBatch) -> None:
-        """Remember the batch that a record without a key joined."""
+        """Remember the batch to which a record without a key was added."""
         self._newest[topic] = batch

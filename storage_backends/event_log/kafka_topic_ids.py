@@ -32,24 +32,25 @@ _NO_ID = bytes(16)
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic that exists."""
+    """Describes a topic that exists."""
 
     partitions: int
     topic_id: str | None
-    """32 hexadecimal digits, new each time the topic is created; None on brokers before Kafka 2.8."""
+    """The topic ID: 32 hexadecimal digits that change each time the topic is created. None on brokers before Kafka
+    2.8."""
 
 
 async def describe_topics(
     client: AIOKafkaClient, topics: Sequence[str], seconds: float
 ) -> dict[str, TopicDescription]:
-    """Describe the topics that exist, within this many seconds. Raises `StorageUnavailable`."""
+    """Describe those of the topics that exist. Raises `StorageUnavailable`, also after `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             try:
                 answer = await client.send(client.get_random_node(), _DescribeRequest(topics))
                 found = [(code, name, key, len(parts)) for code, name, key, _, parts, *_ in answer.topics]
             except NotImplementedError:
-                # The brokers do not support this version.
+                # The brokers do not support this version of the request.
                 answer = await client.send(client.get_random_node(), MetadataRequest(list(topics), False))
                 found = [(code, name, _NO_ID, len(parts)) for code, name, _, parts in answer.topics]
     except (KafkaError, OSError) as error:

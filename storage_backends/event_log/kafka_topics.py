@@ -23,14 +23,14 @@ _DESCRIBE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """Settings of new topics."""
+    """The settings with which new topics are created."""
 
     partitions: int
     replicas: int
     min_insync_replicas: int
     retention_hours: float
     record_bytes: int
-    """Largest record that a client may send, bytes."""
+    """Size of the largest record that a client may send, in bytes."""
 
 
 @asynccontextmanager
@@ -70,14 +70,14 @@ async def create_topics(
     async with admin_client(connection) as admin:
         existing = set(await admin.list_topics())
         if IDENTITIES not in existing:
-            # Compacted, so the newest identity of each topic is kept permanently.
+            # This topic is compacted, so that the newest log ID of each topic is kept permanently.
             await _create(
                 admin,
                 NewTopic(IDENTITIES, 1, settings.replicas, topic_configs={"cleanup.policy": "compact"}),
             )
         created = [topic for topic in topics if topic not in existing]
         known = await read_identities(connection)
-        # Before the topic is created: consumers refuse a topic without an identity.
+        # Create the log IDs before the topics: consumers refuse a topic without a log ID.
         await create_identities(
             connection, [topic for topic in topics if topic in created or topic not in known]
         )
@@ -86,7 +86,7 @@ async def create_topics(
                 "min.insync.replicas": str(settings.min_insync_replicas),
                 "retention.ms": str(int(settings.retention_hours * 3_600_000)),
                 "compression.type": "producer",
-                # Allows for the batch header, and for a body that does not compress.
+                # Leave space for the batch header, and for a body that does not compress.
                 "max.message.bytes": str(settings.record_bytes + 2**20),
             }
             await _create(

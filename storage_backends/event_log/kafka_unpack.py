@@ -1,6 +1,7 @@
-"""Unpacks the batches that aiokafka has fetched, a bounded number of bytes at a time.
+"""Unpacks the batches that aiokafka has fetched, a limited number of bytes at a time.
 
-`getmany` unpacks all fetched batches before it returns: 1 MiB of highly compressed batches may be 25 GiB of records.
+aiokafka's `getmany` unpacks all fetched batches before it returns: 1 MiB of highly compressed batches may become 25 GiB
+of records.
 """
 
 from typing import Any
@@ -17,8 +18,8 @@ async def read_fetched(
     """Return the next records of a partition, until their values have `max_bytes` or more. Waits at most `wait` seconds
     for the first record.
 
-    A batch is decompressed as a whole at its first record, and the producer closes a batch at 512 KiB: at most
-    `max_bytes`, one batch and one record are unpacked here. Raises what `getmany` raises.
+    A batch is decompressed as a whole when its first record is read, and the producer closes a batch at 512 KiB. So the
+    memory is limited to `max_bytes`, one batch and one record. Raises the errors of `getmany`.
     """
     fetched = await consumer.getmany(topic_partition, timeout_ms=int(wait * 1000), max_records=1)
     records = [_to_log_record(found) for found in fetched.get(topic_partition, ())]
@@ -43,7 +44,7 @@ def _take_fetched(fetcher: Fetcher, topic_partition: TopicPartition, max_bytes: 
             result._update_position()
             return taken
     result._update_position()
-    # All fetched records are taken: let aiokafka fetch more.
+    # All fetched records are used: let aiokafka fetch more.
     del fetcher._records[topic_partition]
     fetcher._notify(fetcher._wait_consume_future)
     return taken

@@ -1,6 +1,7 @@
-"""The event log in one SQLite file: fsynced group commits, one partition per topic, bounded in size.
+"""The event log in one SQLite file. It commits records in groups, each with an fsync, has one partition per topic, and
+is limited in size.
 
-Appends are collected while the writer thread commits the previous group, so a commit has all records that arrived
+While the writer thread commits one group, appends are collected for the next. So a commit has all records that arrived
 during the last fsync. No request waits for a timer, and under load a commit costs a fraction of a request. A frame (the
 records of one topic in one commit) is one compressed row.
 """
@@ -30,19 +31,20 @@ from storage_backends.event_log.sqlite_writer import (
 
 logger = logging.getLogger(__name__)
 
-# A flood of dead letters must not fill the disk with log lines.
+# Log at most once in this time: a flood of dead letters must not fill the disk with log lines.
 _LOG_INTERVAL_SECONDS = 60.0
 
 
 class _SharedFuture(asyncio.Future[None]):
-    """A future that all appends of a group await: a request that gives up must not cancel it for the others."""
+    """A future that all appends of a group await. If one request gives up, the future must not be cancelled for the
+    others."""
 
     def cancel(self, msg: Any | None = None) -> bool:
         return False
 
 
 class SqliteEventLog:
-    """The file, its writer thread and the readers' connection. Made by `open_sqlite_log`."""
+    """An `EventLog` in a SQLite file, with a writer thread and a connection for readers. Made by `open_sqlite_log`."""
 
     def __init__(self, path: Path, bounds: Bounds, loop: asyncio.AbstractEventLoop) -> None:
         self._bounds = bounds
@@ -53,7 +55,7 @@ class SqliteEventLog:
         self._closing = False
         self._appended: dict[str, asyncio.Event] = {}
         self.dead_letters_removed = 0
-        """Dead letters that were removed since the start, to make room for newer ones."""
+        """Number of dead letters that were removed since the start, to free space for newer ones."""
         self._removal_logged = -_LOG_INTERVAL_SECONDS
         connection = connect(path)
         self.log_id = prepare_file(connection)
@@ -65,19 +67,20 @@ class SqliteEventLog:
         self._limit_appends(is_disk_low(path, bounds))
         self._writer = SqliteWriter(connection, path, bounds, self._apply_commit_soon)
 
-    # For the edge.
+    # Methods for the edge.
 
     def append(self, topic: str, key: bytes, meta: bytes, value: bytes) -> "asyncio.Future[None]":
         if self._closing:
             raise StorageUnavailable("The event log is closing.")
         if self._stored + self._unwritten > self._append_limit and not is_dead_letter_topic(topic):
-            # Dead letters have a limit of their own: a full log must be able to move the records that block its
-            # consumers there.
+            # Dead letters have a limit of their own: if the log is full, its consumers must still be able to move
+            # records that block them to the dead letters.
             raise LogFull("The event log is full; the consumers are behind, or the disk is short of space.")
         group = self._open_group
         if group is None:
             group = self._open_group = Appends(_SharedFuture(loop=self._loop))
-            # At the end of this event loop iteration: all requests that are ready join the group.
+            # Submit the group at the end of this iteration of the event loop, so that all requests that are ready join
+            # it.
             self._loop.call_soon(self._submit_group)
         records = group.records.get(topic)
         if records is None:
@@ -100,15 +103,15 @@ class SqliteEventLog:
         return None
 
     def _limit_appends(self, is_short: bool) -> None:
-        # A negative limit refuses all appends, with a single comparison for each.
+        # A negative limit refuses all appends. Each append then needs only one comparison.
         self._append_limit = -1 if is_short else self._bounds.max_bytes
 
     def stored_bytes(self) -> int:
-        """Return the bytes of compressed records in the file that wait for a consumer."""
+        """Return the bytes of the compressed records in the file that wait for a consumer."""
         return self._stored
 
     def dead_letter_bytes(self) -> int:
-        """Return the bytes of compressed dead letters in the file."""
+        """Return the bytes of the compressed dead letters in the file."""
         return self._dead_letter_bytes
 
     async def close(self) -> None:
@@ -127,10 +130,11 @@ class SqliteEventLog:
             self._open_group = None
             self._writer.jobs.put(group)
 
-    # For the consumers.
+    # Methods for the consumers.
 
     async def read_frames(self, topic: str, start: int, max_bytes: int) -> list[LogRecord]:
-        """Return records of `topic` from offset `start`: whole frames, until their values have `max_bytes`."""
+        """Return records of `topic` from offset `start` on: whole frames, until their values have at least
+        `max_bytes`."""
         return await asyncio.to_thread(self._read_frames, topic, start, max_bytes)
 
     def _read_frames(self, topic: str, start: int, max_bytes: int) -> list[LogRecord]:
@@ -154,7 +158,7 @@ class SqliteEventLog:
         return records
 
     async def call(self, run: Callable[[sqlite3.Connection], Any]) -> Any:
-        """Run a function in a transaction of the writer. Its changes are durable when this returns."""
+        """Run a function in a transaction of the writer thread, and return its result. Its changes are then durable."""
         if self._closing:
             raise StorageUnavailable("The event log is closing.")
         done: asyncio.Future[Any] = self._loop.create_future()
@@ -162,10 +166,10 @@ class SqliteEventLog:
         return await done
 
     def appended_event(self, topic: str) -> asyncio.Event:
-        """Return an event that each commit with records of the topic sets."""
+        """Return an event that is set by each commit with records of the topic."""
         return self._appended.setdefault(topic, asyncio.Event())
 
-    # What the writer's thread reports.
+    # Methods that the writer thread calls.
 
     def _apply_commit_soon(self, commit: Commit) -> None:
         self._loop.call_soon_threadsafe(self._apply_commit, commit)
@@ -182,11 +186,12 @@ class SqliteEventLog:
         self._unwritten -= sum(job.size for job in commit.jobs if isinstance(job, Appends))
         for index, job in enumerate(commit.jobs):
             if job.done.done():
-                # A cancelled call. The others must still get their results.
+                # This call was cancelled. The other calls must still get their results.
                 continue
             if commit.failure is not None:
                 job.done.set_exception(StorageUnavailable("The event log cannot be written."))
-                # Marks the exception as retrieved: no task may wait any more, and the writer has logged the failure.
+                # This marks the exception as retrieved. No task may wait for it any more, and the writer has logged the
+                # failure.
                 job.done.exception()
             elif isinstance(job, Appends):
                 job.done.set_result(None)
@@ -218,7 +223,8 @@ class SqliteEventLog:
 
 
 async def open_sqlite_log(path: Path, bounds: Bounds | int) -> SqliteEventLog:
-    """Open or create the log at `path`. A number as `bounds` is `max_bytes`. Raises `StorageUnavailable`."""
+    """Open or create the log at `path`. `bounds`: the limits, or only a number for `max_bytes`. Raises
+    `StorageUnavailable`."""
     if isinstance(bounds, int):
         bounds = Bounds(bounds)
     loop = asyncio.get_running_loop()
@@ -226,7 +232,7 @@ async def open_sqlite_log(path: Path, bounds: Bounds | int) -> SqliteEventLog:
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
-        # The thread keeps running: close the log that it opens, because that log has a writer thread.
+        # The opening thread keeps running. Close the log that it opens, because that log has a writer thread.
         await asyncio.wait({opening})
         if opening.exception() is None:
             await opening.result().close()

@@ -9,9 +9,10 @@ from storage_backends.event_log.sqlite_frames import remove_frames
 
 
 class SqliteLogConsumer:
-    """The only consumer of a group on a topic of a `SqliteEventLog`. It removes records that all groups consumed."""
+    """The only consumer of a group on one topic of a `SqliteEventLog`. It removes records that all groups have
+    consumed."""
 
-    # Its one partition never moves.
+    # The only partition always belongs to this consumer.
     claim_seconds = 5.0
 
     def __init__(self, log: SqliteEventLog, group: str, topic: str) -> None:
@@ -19,14 +20,14 @@ class SqliteLogConsumer:
         self._group = group
         self._topic = topic
         self._empty_from = -1
-        """The offset at which the last read found no record; -1 if records may have been appended since."""
+        """The offset at which the last read found no record. -1 if records may have been appended since then."""
 
     @property
     def log_id(self) -> str:
         return self._log.log_id
 
     async def claim(self) -> dict[int, Position]:
-        # Another process may have appended, to replay dead letters.
+        # Another process may have appended records, to replay dead letters.
         self._empty_from = -1
         row = await self._log.call(self._read_position)
         return {0: Position(row[0], row[1]) if row else Position(0)}
@@ -58,7 +59,7 @@ class SqliteLogConsumer:
 
     async def _look(self, appended: asyncio.Event, start: int, max_bytes: int) -> list[LogRecord]:
         appended.clear()
-        # Reset before the read: a read that finds records, or fails, proves nothing about the next one.
+        # Reset this before the read: a read that finds records, or that fails, does not show where the records end.
         self._empty_from = -1
         records = await self._log.read_frames(self._topic, start, max_bytes)
         if not records:
@@ -82,7 +83,7 @@ class SqliteLogConsumer:
             "SELECT min(next_offset) FROM positions WHERE topic = ?", (self._topic,)
         ).fetchone()
         remove_frames(connection, self._topic, passed)
-        # SQLite frees one page per step: fetchall runs all steps.
+        # SQLite frees one page per step of the statement, and `fetchall` runs all steps.
         connection.execute("PRAGMA incremental_vacuum(64)").fetchall()
 
     async def end(self, partition: int) -> int:

@@ -1,5 +1,5 @@
-"""The file of the embedded event log: opening it, and its frames. A frame is the records of one topic in one commit,
-compressed into one row."""
+"""Opens the file of the embedded event log, and reads and writes its frames. A frame is one compressed row with the
+records of one topic in one commit."""
 
 import secrets
 import sqlite3
@@ -20,9 +20,10 @@ Compressor = zstd.ZstdCompressor
 
 _SCHEMA = Path(__file__).with_name("schema.sql").read_text()
 
-# 256 KiB take 20 % less CPU to compress than 512 KiB, and become 2 % larger.
+# Compressing 256 KiB at a time takes 20 % less CPU time than 512 KiB, and the result is 2 % larger.
 _FRAME_BYTES = 256 * 1024
-# Level 1 with a hash table that fits into the L1 cache: 20 % less CPU than plain level 1, with the same size.
+# This is level 1 with a hash table that fits into the L1 cache: it takes 20 % less CPU time than plain level 1, and the
+# size is the same.
 _COMPRESSION: dict[int, int] = {
     zstd.CompressionParameter.compression_level: 1,
     zstd.CompressionParameter.hash_log: 12,
@@ -36,11 +37,11 @@ def connect(path: Path) -> sqlite3.Connection:
     """Open the log's file with the settings that its durability depends on."""
     connection = sqlite3.connect(path, isolation_level=None, timeout=10.0, check_same_thread=False)
     try:
-        # New files only; larger pages suit blobs of some kilobytes.
+        # This applies only to new files. Larger pages suit blobs of some kilobytes.
         connection.execute("PRAGMA page_size=16384")
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         connection.execute("PRAGMA journal_mode=WAL")
-        # FULL fsyncs the write-ahead log at each commit: a 202 response promises durability.
+        # With FULL, each commit fsyncs the write-ahead log: a 202 response promises durability.
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA journal_size_limit=67108864")
     except sqlite3.Error:
@@ -68,7 +69,7 @@ def prepare_file(connection: sqlite3.Connection) -> str:
 
 
 def recount_topics(connection: sqlite3.Connection) -> None:
-    """Set `topics.stored_bytes` to the size of the frames, where it differs. Call it in a transaction."""
+    """Correct `topics.stored_bytes` where it differs from the size of the frames. Call this in a transaction."""
     connection.execute(
         "UPDATE topics SET stored_bytes = held FROM (SELECT topics.topic AS name, coalesce(sum(size), 0) AS held "
         "FROM topics LEFT JOIN frames ON frames.topic = topics.topic GROUP BY 1) "
@@ -77,7 +78,7 @@ def recount_topics(connection: sqlite3.Connection) -> None:
 
 
 def stored_bytes(connection: sqlite3.Connection) -> dict[str, int]:
-    """Return the bytes of payload in the file, by topic."""
+    """Return the bytes of the frames' payloads in the file, by topic."""
     return dict(connection.execute("SELECT topic, stored_bytes FROM topics").fetchall())
 
 
@@ -92,8 +93,8 @@ def append_records(
     topic: str,
     records: Sequence[tuple[bytes, bytes, bytes]],
 ) -> int:
-    """Write records (key, meta, value) as frames of bounded size, and return the bytes of the topic's payload. Call it
-    in a transaction."""
+    """Write records (key, meta, value) as frames of limited size. Return the bytes that were added to the topic. Call
+    this in a transaction."""
     row = connection.execute(
         "SELECT next_offset, stored_bytes FROM topics WHERE topic = ?", (topic,)
     ).fetchone()
@@ -124,7 +125,7 @@ def append_records(
 
 
 def remove_frames(connection: sqlite3.Connection, topic: str, past: int) -> int:
-    """Remove the frames of a topic that end at offset `past` or before, and return the number of their records. Call it
+    """Remove the frames of a topic that end at offset `past` or before. Return the number of removed records. Call this
     in a transaction."""
     removed = connection.execute(
         "DELETE FROM frames WHERE topic = ? AND past_last <= ? RETURNING size, past_last - first",
@@ -139,8 +140,8 @@ def remove_frames(connection: sqlite3.Connection, topic: str, past: int) -> int:
 
 
 def trim_topic(connection: sqlite3.Connection, topic: str, max_bytes: int) -> int:
-    """Remove the oldest frames until the topic has at most `max_bytes`, or only its newest frame. Return the number of
-    records removed. Call it in a transaction."""
+    """Remove the oldest frames of the topic until it has at most `max_bytes`, or only its newest frame. Return the
+    number of removed records. Call this in a transaction."""
     excess = stored_bytes(connection).get(topic, 0) - max_bytes
     if excess <= 0:
         return 0

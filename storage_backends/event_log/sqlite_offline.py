@@ -1,5 +1,5 @@
-"""Reads and moves records of the log's file from another process than the one that serves it: SQLite's locks isolate
-them."""
+"""Reads and moves records in the embedded log's file from another process than the one that serves the log. SQLite's
+locks isolate the processes."""
 
 import contextlib
 import sqlite3
@@ -31,7 +31,7 @@ def read_topic(path: Path, topic: str) -> list[LogRecord]:
 
 
 def count_records(path: Path, topics: Sequence[str]) -> int:
-    """Return the number of records of these topics together. Raises `StorageUnavailable`."""
+    """Return how many records these topics have together. Raises `StorageUnavailable`."""
     names = ", ".join("?" * len(topics))
     query = f"SELECT coalesce(sum(past_last - first), 0) FROM frames WHERE topic IN ({names})"
     try:
@@ -50,8 +50,9 @@ def requeue_records(
 ) -> int:
     """Move records from `source` to the end of `target` in one transaction; return the number of added records.
 
-    `read_origin` maps a record's meta to the identity of the original and the original's meta. All copies of the
-    originals in `selected` are removed from `source`, and each original is added once. Raises `StorageUnavailable`.
+    `read_origin`: returns, for the meta of a record in `source`, the identity and the meta of the original record.
+    `selected`: the identities of the originals to move. All their copies are removed from `source`, and each
+    original is added to `target` once. Raises `StorageUnavailable`.
     """
     selected_records: dict[tuple[str, int], tuple[bytes, bytes, bytes]] = {}
     compressor = new_compressor()

@@ -23,22 +23,24 @@ from storage_backends.event_log.sqlite_frames import (
 
 logger = logging.getLogger(__name__)
 
-# After a failed commit, write attempts at this interval restore readiness even without appends.
+# After a failed commit, the writer tries an empty write at this interval, so that the log becomes ready again without
+# an append.
 _PROBE_SECONDS = 1.0
-# Between two checks of the free space, less can be written than `min_free_bytes`.
+# So short that less than `min_free_bytes` can be written between two checks of the free space.
 _DISK_CHECK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Limits of the log's use of the disk."""
+    """Limits for the disk space that the log uses."""
 
     max_bytes: int
-    """Bytes of waiting records above which appends are refused."""
+    """If more bytes of records than this wait, appends are refused."""
     dead_letter_bytes: int = 64 * 2**20
-    """Bytes of dead letters that each topic keeps, in addition to `max_bytes`; the oldest are removed."""
+    """Maximum bytes of dead letters of each topic, in addition to `max_bytes`. The oldest are removed."""
     min_free_bytes: int = 128 * 2**20
-    """Free disk space below which appends are refused: the consumers need it to empty the log."""
+    """If the disk has less free space than this, appends are refused: the consumers need the space to empty the
+    log."""
 
 
 def is_disk_low(path: Path, bounds: Bounds) -> bool:
@@ -52,7 +54,7 @@ def is_disk_low(path: Path, bounds: Bounds) -> bool:
 
 @dataclass(slots=True)
 class Appends:
-    """Records that will be committed together, by topic: (key, meta, value)."""
+    """Records that will be committed together, by topic. A record is (key, meta, value)."""
 
     done: Any
     """The future that all appends of the group await."""
@@ -62,7 +64,7 @@ class Appends:
 
 @dataclass(slots=True)
 class Call:
-    """A function to run on the writer's connection in the transaction, and the future for its result."""
+    """A function that runs in a transaction on the writer's connection, and the future for its result."""
 
     run: Callable[[sqlite3.Connection], Any]
     done: Any
@@ -70,23 +72,24 @@ class Call:
 
 @dataclass(slots=True)
 class Commit:
-    """The outcome of one commit: all of its jobs are durable, or none."""
+    """The outcome of one commit: either all of its jobs are durable, or none is."""
 
     jobs: Sequence[Appends | Call]
     results: list[Any]
     stored: dict[str, int] = field(default_factory=dict)
-    """Bytes of each topic that may have changed; empty if the file cannot be read."""
+    """The number of bytes of each topic whose size may have changed. Empty if the file cannot be read."""
     trimmed: int = 0
-    """Dead letters that were removed to make room for newer ones."""
+    """Number of dead letters that were removed to free space for newer ones."""
     failure: Exception | None = None
     proves_writable: bool = True
-    """False if nothing was written: an empty commit succeeds on a full disk too."""
+    """False if the commit wrote nothing: an empty commit also succeeds on a full disk."""
     is_short: bool = False
     """True if the disk has less free space than `Bounds.min_free_bytes`."""
 
 
 class SqliteWriter:
-    """Commits the jobs put into `jobs`; None ends the thread. It calls `report` on that thread after each commit."""
+    """Commits the jobs that are put into `jobs`; None ends the thread. Calls `report` in the writer thread after each
+    commit."""
 
     def __init__(
         self,
@@ -107,7 +110,7 @@ class SqliteWriter:
         self._thread.start()
 
     def join(self) -> None:
-        """Wait until all jobs before the None are committed. Blocks."""
+        """Wait until all jobs before the None are committed. Blocking."""
         self._thread.join()
 
     def _write(self) -> None:
@@ -140,19 +143,19 @@ class SqliteWriter:
                 commit.results.append(self._run(job, compressor, commit))
             self._connection.execute("COMMIT")
         except Exception as error:
-            # Any cause (a full disk, a disk fault, a locked file): no job is durable, all waiting tasks get the error,
-            # and the next commit starts from the last one that succeeded.
+            # The cause may be anything, such as a full disk, a disk fault or a locked file. No job is durable, all
+            # waiting tasks get the error, and the next commit starts from the last successful one.
             commit.failure = error
             if jobs or not self._failing:
                 logger.exception("event log commit failed")
-            # SQLite may have rolled back already.
+            # SQLite may have rolled back the transaction already.
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
         commit.proves_writable = commit.failure is None and self._connection.total_changes > before
         self._failing = commit.failure is not None or (self._failing and not commit.proves_writable)
         self._check_disk(commit)
         if commit.failure is not None or any(isinstance(job, Call) for job in jobs):
-            # The effects of a function are unknown here, and a rollback undoes the sizes counted above.
+            # The effect of a function on sizes is unknown here, and a rollback undoes the sizes counted above.
             with contextlib.suppress(sqlite3.Error):
                 commit.stored = stored_bytes(self._connection)
         # The event loop is closed if the process ends without closing the log.

@@ -1,1 +1,2 @@
-"""The key directory: what each key gives access to, published by the control plane and read by the edges."""
+"""The key directory says what each key gives access to. The control plane publishes keys to it, and the
+edges read them."""

@@ -1,10 +1,11 @@
-"""The key directory in memory, for a control plane in the same process, which publishes all keys at its start."""
+"""A key directory in memory, for an edge and a control plane in the same process. The control plane publishes all
+keys at its start."""
 
 from storage_backends.key_directory.interface import KeyEntry, ReadEntries
 
 
 class InProcessKeyDirectory:
-    """A mapping of digests. A change applies from the next request on."""
+    """A `KeyDirectory` in memory. A change applies from the next request on."""
 
     def __init__(self) -> None:
         self._entries: dict[bytes, KeyEntry] = {}

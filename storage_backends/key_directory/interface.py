@@ -1,4 +1,4 @@
-"""The interface of the key directory, for the edge and the control plane."""
+"""The interface of the key directory. The control plane publishes keys through it, and the edge looks keys up."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,8 @@ from pipeline_contracts.rate_limits import RateLimit
 
 @dataclass(frozen=True, slots=True)
 class SiteEntry:
-    """The site whose events a tracker ID may send, and the allowed origins (`pipeline_contracts.origins`)."""
+    """The site to which a tracker ID may send events, and the origins that may send them
+    (`pipeline_contracts.origins`)."""
 
     site_id: int
     origins: tuple[str, ...]
@@ -18,7 +19,8 @@ class SiteEntry:
 
 @dataclass(frozen=True, slots=True)
 class KeyEntry:
-    """A key, a site's tracker ID or a heartbeat's name: its owner, its scope, and its account's rate limit."""
+    """What the directory knows about a key, a site's tracker ID or a heartbeat's name: its owner, its scope, and the
+    rate limit of its account."""
 
     digest: bytes
     kind: CredentialKind
@@ -27,15 +29,18 @@ class KeyEntry:
     environment_id: str
     limit: RateLimit
     expires_ms: int | None = None
-    """Time of expiry, milliseconds since 1970; None: never."""
+    """When the key expires, in milliseconds since 1970. None: never."""
     monitor: str | None = None
-    """The monitor of a monitor key, a ping key or a name, `heartbeat/7` or `queue/3`; None for other keys."""
+    """The monitor of a monitor key, a ping key or a heartbeat's name, such as `heartbeat/7` or `queue/3`. None for
+    other keys."""
     site: SiteEntry | None = None
-    """The site of a tracker ID; None for a key."""
+    """The site of a tracker ID. None for a key."""
     may_create: bool = False
-    """True for the ping key of an environment in which pings may create heartbeats: it has not too many yet."""
+    """True for an environment's ping key whose pings may create heartbeats: the environment has not reached its limit
+    of heartbeats yet."""
     is_application_key: bool = False
-    """True for the ingest key that a deployed application gets from the platform: it may send OTLP in protobuf."""
+    """True for the ingest key that the platform gives to a deployed application. Such a key may send OTLP in
+    protobuf."""
 
 
 ReadEntries = Callable[[], Awaitable[Sequence[KeyEntry]]]
@@ -43,15 +48,15 @@ ReadEntries = Callable[[], Awaitable[Sequence[KeyEntry]]]
 
 
 class KeyDirectory(Protocol):
-    """Keys by the SHA-256 of the secret."""
+    """Stores the entries of keys by the SHA-256 digest of the secret."""
 
     async def find(self, digest: bytes) -> KeyEntry | None:
-        """Return the entry of this digest; None if there is no such key. Raises `StorageUnavailable` if that is
-        unknown."""
+        """Return the entry for this digest. None if there is no such key. Raises `StorageUnavailable` if it is unknown
+        whether there is one."""
         ...
 
     def find_known(self, digest: bytes) -> KeyEntry | None:
-        """Return the entry of this digest if it is known without waiting, and current; None otherwise."""
+        """Return the entry for this digest if the directory knows a current one without waiting. None otherwise."""
         ...
 
     async def publish(self, entry: KeyEntry) -> None:
@@ -59,20 +64,20 @@ class KeyDirectory(Protocol):
         ...
 
     async def revoke(self, digest: bytes) -> None:
-        """Remove a key; every edge refuses it within 5 s. Raises `StorageUnavailable`."""
+        """Remove a key. Every edge refuses the key within 5 s. Raises `StorageUnavailable`."""
         ...
 
     async def publish_all(self, read: ReadEntries) -> int:
-        """Replace all keys by those that `read` returns; return their number.
+        """Replace all keys by those that `read` returns. Return their number.
 
-        A key that was published or revoked after the call of `read` keeps that change. Raises `StorageUnavailable` and
+        If a key was published or revoked after `read` was called, this change stays. Raises `StorageUnavailable` and
         the errors of `read`.
         """
         ...
 
     async def is_complete(self) -> bool:
-        """Return True if the directory has all keys: False after it lost its data, or after an outage in which it may
-        have missed changes. Raises `StorageUnavailable`."""
+        """Return True if the directory has all keys. Return False if it has lost its data, or if it may have missed
+        changes during an outage. Raises `StorageUnavailable`."""
         ...
 
     async def close(self) -> None:

@@ -1,8 +1,8 @@
 """The key directory in Redis: the control plane publishes keys; edges look them up and cache them.
 
 Each change is an entry of a stream that every edge follows: a change reaches all edges at once, and changes during a
-lost connection are read afterwards. A cached key is valid only for the uninterrupted period of following (the epoch) in
-which it was read; after a gap it is looked up once more. While Redis is unavailable, known keys keep working.
+lost connection are read afterwards. An edge caches a key only as long as it follows the stream without a gap (an
+epoch). After a gap, it looks each key up once more. While Redis is unavailable, known keys keep working.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ logger = logging.getLogger(__name__)
 _MAX_KNOWN = 100_000
 _MAX_UNKNOWN = 10_000
 _UNKNOWN_TTL = 5.0
-# Seconds after which an entry is looked up again while the changes cannot be followed.
+# While an edge cannot follow the changes, it looks an entry up again after this many seconds.
 _UNFOLLOWED_TTL = 2.0
 _BLOCK_MS = 500
-# Longer than a blocked read: a connection without a response for this long is dead.
+# Longer than a blocked read: if a connection has no response for this long, it is dead.
 _FOLLOW_TIMEOUT = 1.5
 _RECONNECT_SECONDS = 0.25
-# Never the current epoch: an entry with it is looked up again at its next use.
+# This number is never the current epoch: an entry with it is looked up again at its next use.
 _NO_EPOCH = -1
 _NO_CHANGE = b"0-0"
 
@@ -51,7 +51,7 @@ class _Known:
 
 
 class RedisKeyDirectory:
-    """Made by `open_redis_key_directory`."""
+    """A `KeyDirectory` in Redis. Made by `open_redis_key_directory`."""
 
     def __init__(
         self,
@@ -69,18 +69,19 @@ class RedisKeyDirectory:
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
         self._unknown: OrderedDict[bytes, float] = OrderedDict()
         self._lookups: dict[bytes, asyncio.Task[KeyEntry | None]] = {}
-        # Lookups that began before a change of their key arrived: the entry is looked up again, or not cached.
+        # Digests whose lookup began before a change of their key arrived. Their entries are looked up again, or not
+        # cached.
         self._changed_during_lookup: set[bytes] = set()
         self._revoked_during_lookup: set[bytes] = set()
         self._epoch = 0
         self._following = False
-        # ID of the last change that was read.
+        # The ID of the last change that was read.
         self._position = _NO_CHANGE
         self._seen_complete = False
         self._url = url
         self._follower = asyncio.create_task(self._follow(), name="key changes") if follow else None
 
-    # For the edge.
+    # Methods for the edge.
 
     def find_known(self, digest: bytes) -> KeyEntry | None:
         known = self._known.get(digest)
@@ -104,14 +105,14 @@ class RedisKeyDirectory:
         try:
             return await self._look_up_once(digest)
         except StorageUnavailable:
-            # Redis is unavailable, or was emptied and not filled again yet: known keys keep working.
+            # Redis is unavailable, or it was emptied and not filled again yet. Known keys keep working.
             if known is not None and digest in self._known:
                 known.read_at = self._clock()
                 return known.entry
             raise
 
     def unready_reason(self) -> str | None:
-        """Return why the edge cannot accept keys yet; None once Redis was seen with all keys."""
+        """Return why the edge cannot accept keys yet. None once Redis had all keys."""
         return (
             None
             if self._seen_complete
@@ -120,20 +121,20 @@ class RedisKeyDirectory:
 
     @property
     def is_away(self) -> bool:
-        """True if the last call to Redis failed."""
+        """Return True if the last call to Redis failed."""
         return self._connection.is_away
 
     def cache_sizes(self) -> tuple[int, int]:
-        """Return the number of cached keys, and of cached digests without a key."""
+        """Return two numbers: cached keys, and cached digests that belong to no key."""
         return len(self._known), len(self._unknown)
 
     async def _look_up_once(self, digest: bytes) -> KeyEntry | None:
-        """Read the key from Redis; concurrent requests with the same key share one lookup."""
+        """Read the key from Redis. Concurrent requests with the same key share one lookup."""
         lookup = self._lookups.get(digest)
         if lookup is None:
             lookup = self._lookups[digest] = asyncio.create_task(self._look_up(digest))
             lookup.add_done_callback(lambda task: self._finish_lookup(digest, task))
-        # A request that gives up must not cancel the lookup of the others.
+        # If one request gives up, the lookup must go on for the others.
         return await asyncio.shield(lookup)
 
     def _finish_lookup(self, digest: bytes, task: "asyncio.Task[KeyEntry | None]") -> None:
@@ -172,7 +173,7 @@ class RedisKeyDirectory:
         return entry
 
     async def _follow(self) -> None:
-        """Follow the changes while the edge runs."""
+        """Follow the changes for as long as the edge runs."""
         while True:
             client = new_client(self._url, _FOLLOW_TIMEOUT)
             try:
@@ -189,7 +190,7 @@ class RedisKeyDirectory:
         """Follow the changes from now on, until the connection fails."""
         _, self._position = await _read_stream_ends(client)
         self._seen_complete = self._seen_complete or bool(await client.exists(COMPLETE))
-        # Changes in the gap are unknown, so all cached keys must be looked up again before they count as followed.
+        # Changes in the gap are unknown, so all cached keys must be looked up again before they count as current.
         self._begin_epoch()
         self._following = True
         while True:
@@ -198,14 +199,16 @@ class RedisKeyDirectory:
                 for _, fields in entries:
                     self._apply_change(fields)
                 self._position = entries[-1][0]
-            # Read after the changes: a change that exists now also existed for the read above.
+            # Read the ends of the stream after the changes: a change that exists now also existed for the read above.
             first, newest = await _read_stream_ends(client)
             if _parse_change_id(newest) < _parse_change_id(self._position):
-                # Redis was emptied without a lost connection: new changes may have lower IDs than the last one read.
+                # Redis was emptied although the connection was not lost. New changes may have lower IDs than the last
+                # one that was read.
                 self._position = newest
                 self._begin_epoch()
             elif _parse_change_id(first) > _parse_change_id(last_read):
-                # The last change that was read is trimmed away, and maybe later ones that this edge has not read.
+                # The last change that was read is no longer in the stream. Later changes that this edge has not read
+                # may be missing too.
                 self._begin_epoch()
 
     def _begin_epoch(self) -> None:
@@ -216,7 +219,7 @@ class RedisKeyDirectory:
     def _apply_change(self, fields: dict[bytes, bytes]) -> None:
         if b"all" in fields:
             self._seen_complete = True
-            # For processes that do not follow the changes, which includes the one that published the list.
+            # This is for processes that do not follow the changes, such as the one that published the list.
             for cached in self._known.values():
                 cached.read_at = -math.inf
             self._begin_epoch()
@@ -230,10 +233,10 @@ class RedisKeyDirectory:
             if digest in self._lookups:
                 self._revoked_during_lookup.add(digest)
         elif (known := self._known.get(digest)) is not None:
-            # The entry has changed: look it up at its next use, and use the old one if Redis is unavailable then.
+            # The entry has changed. Look it up at its next use. If Redis is unavailable then, use the old entry.
             known.epoch, known.read_at = _NO_EPOCH, -math.inf
 
-    # For the control plane. Each change is also applied to this process's own cache at once.
+    # Methods for the control plane. Each change also applies at once to the cache of this process.
 
     async def publish(self, entry: KeyEntry) -> None:
         await self._publication.change(entry.digest, encode_entry(entry))
@@ -258,20 +261,20 @@ class RedisKeyDirectory:
 
 
 async def _read_stream_ends(client: Any) -> tuple[bytes, bytes]:
-    """Return the IDs of the first and the last change in the stream; 0-0 if it is empty."""
+    """Return the IDs of the first and the last change in the stream. Both are 0-0 if the stream is empty."""
     async with client.pipeline(transaction=True) as pipeline:
         first, newest = await pipeline.xrange(CHANGES, count=1).xrevrange(CHANGES, count=1).execute()
     return first[0][0] if first else _NO_CHANGE, newest[0][0] if newest else _NO_CHANGE
 
 
 def _parse_change_id(change: bytes) -> tuple[int, int]:
-    """Return a stream ID as a comparable pair: milliseconds, and a count within them."""
+    """Return a stream ID as a pair that can be compared: milliseconds, and a count within the millisecond."""
     milliseconds, _, count = change.partition(b"-")
     return int(milliseconds), int(count)
 
 
 def _list_streams(read: Any) -> Sequence[Any]:
-    """Return the entries of the streams, from the response of either version of the Redis protocol."""
+    """Return the entries of the streams, from a response in either version of the Redis protocol."""
     if not read:
         return []
     return (
@@ -286,7 +289,7 @@ async def open_redis_key_directory(
 ) -> RedisKeyDirectory:
     """Return the directory in the Redis at `redis://user:password@host:port/database`, which may be unavailable.
 
-    `follow`: follow the changes of other processes, as an edge does. `seconds`: timeout of a response, instead of the
-    short default.
+    `follow`: True to follow the changes of other processes, as an edge does. `seconds`: how long to wait for a
+    response, instead of the short default.
     """
     return RedisKeyDirectory(url, follow=follow, seconds=seconds)

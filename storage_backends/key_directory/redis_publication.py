@@ -1,4 +1,5 @@
-"""Publishes keys to Redis for the control plane: single changes, and lists of all keys that replace the directory."""
+"""Publishes keys to Redis for the control plane: changes of single keys, and lists of all keys that replace the whole
+directory."""
 
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,7 +23,7 @@ _REVOKED = "pharos:keys:revoked-since"
 _PUBLISHED = "pharos:keys:published-since"
 _ORDER = "pharos:keys:order"
 _SCRIPTS = Path(__file__).parent
-# A list that never replaced the directory is removed after this time.
+# A list that has not replaced the directory by then is removed after this time.
 _LIST_TTL_SECONDS = 600
 _MAX_CHANGES = 10_000
 
@@ -30,8 +31,9 @@ _MAX_CHANGES = 10_000
 class RedisPublication:
     """Copies the keys of the database to Redis.
 
-    A change is published after its commit to the database, so a list that is read after the change contains it. Redis
-    numbers changes and lists: a list replaces everything except changes with higher numbers.
+    A change is published after its commit to the database, so a list that is read from the database afterwards
+    contains the change. Redis numbers changes and lists. A list replaces everything except changes with a higher
+    number.
     """
 
     def __init__(self, connection: RedisConnection) -> None:
@@ -40,8 +42,8 @@ class RedisPublication:
         self._begin_publication = register((_SCRIPTS / "begin_publication.lua").read_text())
         self._publish_all = register((_SCRIPTS / "publish_all.lua").read_text())
         self._change_key = register((_SCRIPTS / "change_key.lua").read_text())
-        # True if a call failed since the last publication began. The run ID of Redis at that publication: another run
-        # (after a restart or a failover) may have older data.
+        # `_missed_changes`: True if a call failed since the last publication began. `_published_run`: the run ID of
+        # Redis at that publication. After a restart or a failover, Redis has another run ID and may have older data.
         self._missed_changes = False
         self._published_run: str | None = None
 
@@ -67,7 +69,7 @@ class RedisPublication:
         self._missed_changes = False
         run, data, number = await self._call(self._begin)
         try:
-            # Read after `_begin`: the list has every change with a lower number.
+            # Read the keys after `_begin`, so that the list has every change with a lower number.
             entries = await read()
             await self._write_list(entries, data, number)
         except BaseException:
@@ -88,7 +90,7 @@ class RedisPublication:
         async def write(part: Sequence[KeyEntry], client: Any) -> None:
             async with client.pipeline(transaction=False) as pipeline:
                 pipeline.hset(list_name, mapping={entry.digest: encode_entry(entry) for entry in part})
-                # In case this process ends before the list replaces the directory.
+                # The list expires if this process ends before the list replaces the directory.
                 pipeline.expire(list_name, _LIST_TTL_SECONDS)
                 await pipeline.execute()
 
@@ -118,7 +120,8 @@ class RedisPublication:
 
 
 async def _read_run_id(client: Any) -> str:
-    """Return the run ID of Redis, which changes with a restart or a failover; empty if this user may not read it."""
+    """Return the run ID of Redis, which changes with a restart or a failover. Empty if the Redis user may not read
+    it."""
     try:
         return str((await client.info("server")).get("run_id", ""))
     except ResponseError:

@@ -1,4 +1,5 @@
-"""Encodes key entries for Redis: MessagePack, stored under the digest and without the secret."""
+"""Encodes key entries for Redis as MessagePack. They are stored under the digest of the key,
+without the secret."""
 
 import msgspec
 
@@ -8,7 +9,8 @@ from storage_backends.key_directory.interface import KeyEntry, SiteEntry
 
 
 class _Stored(msgspec.Struct, array_like=True, frozen=True):
-    """Add fields only at the end, with a default: older versions read these bytes."""
+    """A key entry as it is stored. Add fields only at the end and with a default, because older
+    versions read these bytes."""
 
     kind: str
     account_id: str
@@ -29,7 +31,7 @@ _decoder = msgspec.msgpack.Decoder(_Stored)
 
 
 def encode_entry(entry: KeyEntry) -> bytes:
-    """Encode all of the entry except its digest."""
+    """Encode all fields of the entry except the digest."""
     return _encode(
         _Stored(
             entry.kind.value,
@@ -49,7 +51,7 @@ def encode_entry(entry: KeyEntry) -> bytes:
 
 
 def decode_entry(digest: bytes, data: bytes) -> KeyEntry:
-    """Decode the result of `encode_entry`."""
+    """Decode the result of `encode_entry` for the key with this digest."""
     stored = _decoder.decode(data)
     return KeyEntry(
         digest,

@@ -1,1 +1,1 @@
-"""Current states of heartbeats and queues in the control plane's database, written by the consumers."""
+"""The current states of heartbeats and queues. Consumers write them to the control plane's database."""

@@ -1,4 +1,4 @@
-"""Current states of monitors in the control plane's Postgres, over asyncpg alone."""
+"""The current states of monitors in the control plane's Postgres. Uses asyncpg without SQLAlchemy."""
 
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -49,16 +49,17 @@ _SQL = read_statements(__file__)
 _CONNECTIONS = 4
 _CONNECT_SECONDS = 5.0
 _STATEMENT_SECONDS = 30.0
-# The server ends a statement after the seconds above; this limit is for a server that does not respond at all.
+# The server itself ends a statement after the time limit above. This limit is for a server that does not respond at
+# all.
 _CALL_SECONDS = 35.0
-# SQLSTATEs of a server that is unreachable, starting, stopping or full, of conflicting transactions (23503: a monitor
-# was removed between the read and the write), and of a database that is not migrated to this version yet.
+# SQLSTATE classes of a server that is unreachable, starting, stopping or full, of conflicting transactions (23503: a
+# monitor was removed between the read and the write), and of a database that is not migrated to this version yet.
 _UNAVAILABLE_CLASSES = ("08", "53", "57", "58")
 _UNAVAILABLE_STATES = ("40001", "40P01", "55P03", "25006", "23503", "42P01", "42703")
 
 
 class PostgresMonitorStates:
-    """Made by `open_postgres_monitor_states`."""
+    """A `MonitorStates` in Postgres. Made by `open_postgres_monitor_states`."""
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool
@@ -67,8 +68,9 @@ class PostgresMonitorStates:
         self, requested: Mapping[int, Collection[str]], change: Change, progress: Progress | None
     ) -> None:
         async def run(connection: Any) -> None:
-            # Locked in the order of their IDs, so that two consumers never deadlock. Read by a separate statement: the
-            # locking one, which may have waited, would return settings from before the wait.
+            # Lock the heartbeats in the order of their IDs, so that two consumers never deadlock. Read the heartbeats
+            # with a separate statement: the locking one may have waited, and would return settings from before the
+            # wait.
             await connection.execute(_SQL["lock_heartbeats"], sorted(requested))
             watched = by_id(await connection.fetch(_SQL["read_heartbeats"], sorted(requested)))
             if keys := requested_runs(requested, watched):
@@ -97,8 +99,8 @@ class PostgresMonitorStates:
         async def run(connection: Any) -> Mapping[tuple[str, str], int]:
             if not creating:
                 return without_missing(await find(connection))
-            # The pings first, then the names, both in order: two consumers of a record never deadlock, and the second
-            # one sees what the first one has created.
+            # Insert first the pings and then the names, both in order: two consumers of the same record then never
+            # deadlock, and the second consumer sees what the first one has created.
             now_ms = time.time_ns() // 1_000_000
             claimed = {row[0] for row in await connection.fetch(_SQL["claim_creating_pings"], pings, now_ms)}
             applied = dict(
@@ -106,7 +108,7 @@ class PostgresMonitorStates:
             )
             earlier = heartbeats_of(creating, applied)
             known = await find(connection) | earlier
-            # The first ping of a name says when it was created.
+            # The first ping of a name decides when its heartbeat was created.
             missing = {
                 (each.environment_id, each.name): each.created_ms
                 for each in reversed(creating)
@@ -202,9 +204,11 @@ class PostgresMonitorStates:
             found = runs_of(await connection.fetch(_SQL["read_prunable_runs"], before_ms, limit))
             if not found:
                 return 0
-            # No consumer changes these heartbeats until the end. Locked in the order of their IDs, as in `change`.
+            # No consumer changes these heartbeats until the transaction ends. Lock them in the order of their IDs, as
+            # in `change`.
             await connection.execute(_SQL["lock_heartbeats"], sorted(found))
-            # Read again: during the wait another scan may have pruned the same runs and counted their failures.
+            # Read the runs again: during the wait, another scan may have removed the same runs and counted their
+            # failures.
             rows = await connection.fetch(_SQL["read_prunable_runs"], before_ms, limit)
             rows = [row for row in rows if row[0] in found]
             runs = runs_of(rows)
@@ -257,7 +261,7 @@ async def _write(connection: Any, changed: Sequence[Watched]) -> None:
     written = await connection.fetch(
         _SQL["write_states"], *columns_of(state_values(item.heartbeat) for item in changed)
     )
-    # Not written: the heartbeats that another process has changed meanwhile.
+    # Heartbeats that another process has changed meanwhile were not written.
     written_ids = {row[0] for row in written}
     runs = [
         run_values(item.heartbeat.heartbeat_id, run)
@@ -272,13 +276,13 @@ async def _write(connection: Any, changed: Sequence[Watched]) -> None:
 
 
 def _count(status: str) -> int:
-    # "UPDATE 5"
+    # The status text has the form "UPDATE 5".
     return int(status.rpartition(" ")[2])
 
 
 async def open_postgres_monitor_states(url: str) -> PostgresMonitorStates:
-    """Open the states in the migrated database `postgresql://user:password@host/name?sslmode=…`. Raises
-    `StorageUnavailable`, which does not repeat the URL."""
+    """Open the states in the database at `postgresql://user:password@host/name?sslmode=…`, which must be migrated.
+    Raises `StorageUnavailable`, without the URL in its message."""
     scheme, _, rest = url.partition("://")
     try:
         pool = await asyncpg.create_pool(

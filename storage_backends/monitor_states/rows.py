@@ -1,6 +1,6 @@
-"""Conversion between rows of the database and heartbeats, runs, snapshots and workers, for both adapters.
+"""Converts between database rows and heartbeats, runs, snapshots and workers, for both adapters.
 
-Rows are read by position: `postgres.sql` and `sqlite.sql` name the columns in the order that is expected here.
+Rows are read by position: the columns in `postgres.sql` and `sqlite.sql` have the order that is expected here.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ CREATED_COLUMNS = (
     CREATED_MAX_RUNTIME_SECONDS,
     MAX_CREATED_MEANWHILE,
 )
-"""The last parameters of `create_heartbeat`."""
+"""The values for the last parameters of the statement `create_heartbeat`."""
 
 _encode = msgspec.json.encode
 _decode_missed = msgspec.json.Decoder(list[int]).decode
@@ -44,14 +44,15 @@ _decode_pings = msgspec.json.Decoder(PingPairs).decode
 
 
 def by_id(rows: Iterable[Sequence[Any]]) -> dict[int, Watched]:
-    """Return the heartbeats of rows of `read_heartbeats` or `read_due_heartbeats`, by ID."""
+    """Return the heartbeats, by ID, in rows of the statement `read_heartbeats` or `read_due_heartbeats`."""
     return {(heartbeat := _to_heartbeat(row)).heartbeat_id: Watched(heartbeat) for row in rows}
 
 
 def heartbeats_of(
     requested: Iterable[NamedHeartbeat], applied: Mapping[str, int | None]
 ) -> dict[tuple[str, str], int | None]:
-    """Return the heartbeats of the names whose pings were applied before, by environment and name; None: removed."""
+    """Return the heartbeats whose pings were applied before, by environment and name. None for a heartbeat that was
+    removed."""
     return {
         (each.environment_id, each.name): applied[each.ping_id]
         for each in requested
@@ -60,19 +61,20 @@ def heartbeats_of(
 
 
 def without_missing(found: Mapping[tuple[str, str], int | None]) -> dict[tuple[str, str], int]:
-    """Return the heartbeats that exist."""
+    """Return `found` without the heartbeats that were removed."""
     return {name: number for name, number in found.items() if number is not None}
 
 
 def add_runs(watched: Mapping[int, Watched], rows: Iterable[Sequence[Any]]) -> None:
-    """Add the runs of rows of `read_runs` or `read_open_runs` to their heartbeats."""
+    """Add the runs in rows of the statement `read_runs` or `read_open_runs` to their heartbeats."""
     for row in rows:
         run = _to_run(row)
         watched[row[0]].runs[run.run_id] = run
 
 
 def all_runs(watched: Watched, rows: Iterable[Sequence[Any]]) -> list[Run]:
-    """Return the runs of rows of `read_run_times`; changed runs replace theirs."""
+    """Return the runs in rows of the statement `read_run_times`. Runs that were changed in memory replace the stored
+    ones."""
     runs = {run.run_id: run for run in (*map(_to_run, rows), *watched.changed)}
     return list(runs.values())
 
@@ -105,7 +107,7 @@ def _to_run(row: Sequence[Any]) -> Run:
 
 
 def runs_of(rows: Iterable[Sequence[Any]]) -> dict[int, list[Run]]:
-    """Return the runs of rows of `read_prunable_runs`, by heartbeat."""
+    """Return the runs in rows of the statement `read_prunable_runs`, by heartbeat ID."""
     runs: dict[int, list[Run]] = {}
     for row in rows:
         runs.setdefault(row[0], []).append(_to_run(row))
@@ -115,7 +117,8 @@ def runs_of(rows: Iterable[Sequence[Any]]) -> dict[int, list[Run]]:
 def requested_runs(
     requested: Mapping[int, Collection[str]], watched: Mapping[int, Watched]
 ) -> list[tuple[int, str]]:
-    """Return (heartbeat, run) of the requested runs, and of those that pings without a run ID may belong to."""
+    """Return pairs of heartbeat ID and run ID: the requested runs, and the runs to which pings without a run ID may
+    belong."""
     keys: set[tuple[int, str]] = set()
     for number, found in watched.items():
         pings = found.heartbeat.pings
@@ -125,7 +128,8 @@ def requested_runs(
 
 
 def state_values(heartbeat: Heartbeat) -> tuple[Any, ...]:
-    """Return the written values of a heartbeat: state … oldest_start_ms, missed_ms, pings, alerted, its ID, version."""
+    """Return the values of a heartbeat to write, in the order of the statement's parameters: from state to
+    oldest_start_ms, then missed_ms, pings, alerted, ID, version."""
     return (
         heartbeat.state,
         heartbeat.since_ms,
@@ -146,8 +150,8 @@ def state_values(heartbeat: Heartbeat) -> tuple[Any, ...]:
 
 
 def take_alerts(changed: Iterable[Watched]) -> list[tuple[Any, ...]]:
-    """Return the values of the alert events of these heartbeats, each with the heartbeat's ID at the end. Call it
-    before `state_values`, because the states store which event was sent."""
+    """Return the values of the alert events of these heartbeats. Each row ends with the heartbeat's ID. Call this
+    before `state_values`, because a state also stores which event was sent."""
     values = []
     for item in changed:
         number = item.heartbeat.heartbeat_id
@@ -158,7 +162,7 @@ def take_alerts(changed: Iterable[Watched]) -> list[tuple[Any, ...]]:
 
 
 def blind_facts(gap: Gap, heartbeats: int) -> str:
-    """Return the facts of the event of a gap, as JSON."""
+    """Return the facts of the alert event about a gap, as JSON."""
     facts = {"from_ms": gap.from_ms, "to_ms": gap.to_ms, "what": "heartbeats", "heartbeats": heartbeats}
     return _encode(facts).decode()
 
@@ -179,7 +183,7 @@ def run_values(heartbeat_id: int, run: Run) -> tuple[Any, ...]:
 
 
 def log_entry_values(entry: LogEntry) -> tuple[Any, ...]:
-    """Return the written values of a log entry, then the environment that the heartbeat must belong to."""
+    """Return the values of a log entry to write, then the environment to which its heartbeat must belong."""
     return (
         entry.heartbeat_id,
         entry.entry_id,
@@ -191,12 +195,12 @@ def log_entry_values(entry: LogEntry) -> tuple[Any, ...]:
 
 
 def logs_to_trim(entries: Iterable[LogEntry]) -> list[tuple[int, int]]:
-    """Return each heartbeat of these entries, and how many of its entries stay stored."""
+    """Return for each heartbeat of these entries its ID, and how many of its entries stay stored."""
     return [(number, MAX_LOG_ENTRIES) for number in sorted({entry.heartbeat_id for entry in entries})]
 
 
 def snapshot_values(seen: SeenQueue) -> tuple[Any, ...]:
-    """Return the written values of a queue's snapshot, then the environment that the queue must belong to."""
+    """Return the values of a queue's snapshot to write, then the environment to which the queue must belong."""
     return (
         seen.queue_id,
         seen.snapshot_id,
@@ -212,7 +216,7 @@ def snapshot_values(seen: SeenQueue) -> tuple[Any, ...]:
 
 
 def worker_values(seen: SeenWorker) -> tuple[Any, ...]:
-    """Return the written values of a worker's update, then the environment that the queue must belong to."""
+    """Return the values of a worker's update to write, then the environment to which the queue must belong."""
     return (
         seen.queue_id,
         seen.worker_id,
@@ -225,10 +229,10 @@ def worker_values(seen: SeenWorker) -> tuple[Any, ...]:
 
 
 def workers_to_keep(workers: Iterable[SeenWorker]) -> list[tuple[int, int]]:
-    """Return each queue of these workers, and how many of its workers stay stored."""
+    """Return for each queue of these workers its ID, and how many of its workers stay stored."""
     return [(queue, MAX_WORKERS) for queue in sorted({seen.queue_id for seen in workers})]
 
 
 def columns_of(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
-    """Return the columns of these rows."""
+    """Return the rows as a list of columns."""
     return [list(column) for column in zip(*rows, strict=True)]

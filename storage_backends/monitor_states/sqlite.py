@@ -1,7 +1,7 @@
-"""Current states of monitors in the SQLite file of an embedded control plane.
+"""The current states of monitors in the SQLite file of an embedded control plane.
 
-One connection, used in a thread of its own. The journal (WAL) lets the control plane read at the same time; writers
-wait for each other.
+The module uses one connection, in a thread of its own. The journal (WAL) lets the control plane read at the same
+time. Writers wait for each other.
 """
 
 import asyncio
@@ -54,12 +54,12 @@ T = TypeVar("T")
 _SQL = read_statements(__file__)
 
 _BATCH = 1000
-# The same timeout as in the control plane, which writes to the same file: see `control_domain.database.engine`.
+# The control plane, which writes to the same file, has the same timeout: see `control_domain.database.engine`.
 _BUSY_SECONDS = 30.0
 
 
 class SqliteMonitorStates:
-    """Made by `open_sqlite_monitor_states`."""
+    """A `MonitorStates` in SQLite. Made by `open_sqlite_monitor_states`."""
 
     def __init__(self, connection: sqlite3.Connection, on_news: Callable[[], object]) -> None:
         self._connection = connection
@@ -227,7 +227,7 @@ class SqliteMonitorStates:
             add_runs(watched, self._connection.execute(sql, (json.dumps(keys),)))
 
     def _write(self, changed: Sequence[Watched]) -> None:
-        # No other connection writes during the transaction, so the version is still the one that was read.
+        # No other connection writes during the transaction, so the stored version is still the one that was read.
         if alerts := take_alerts(changed):
             self._connection.executemany(_SQL["write_alert"], alerts)
             self._has_news = True
@@ -244,13 +244,14 @@ class SqliteMonitorStates:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        # IMMEDIATE, because a transaction that has read first cannot start to write while another one writes.
+        # Use IMMEDIATE: a transaction that has begun with a read cannot start to write while another one writes.
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
             self._connection.execute("COMMIT")
         except BaseException:
-            # On a full disk the engine may have rolled back by itself, or a COMMIT have left the transaction open.
+            # On a full disk, the engine may have rolled back by itself, or a failed COMMIT may have left the
+            # transaction open.
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
@@ -274,7 +275,7 @@ class SqliteMonitorStates:
 async def open_sqlite_monitor_states(
     path: Path, on_news: Callable[[], object] = lambda: None
 ) -> SqliteMonitorStates:
-    """Open the states in the migrated file of the control plane. `on_news` is called after alert events or
+    """Open the states in the control plane's file, which must be migrated. `on_news`: called after alert events or
     heartbeats were written. Raises `StorageUnavailable`."""
 
     def run() -> sqlite3.Connection:

@@ -1,4 +1,4 @@
-"""Token buckets in memory: exact if there is only one edge."""
+"""A rate counter in memory. It is exact if there is only one edge."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from pipeline_contracts.rate_limits import RateLimit, TokenBucket, TokenLease
 
 
 class InProcessRateCounter:
-    """`clock` returns monotonic seconds."""
+    """A `RateCounter` in memory. `clock`: returns monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -6,19 +6,20 @@ from pipeline_contracts.rate_limits import RateLimit, TokenLease
 
 
 class RateCounter(Protocol):
-    """Token buckets by account."""
+    """Counts the events of accounts with token buckets, one for each account."""
 
     async def lease(self, account_id: str, at_least: int, at_most: int, limit: RateLimit) -> TokenLease:
-        """Take between `at_least` and `at_most` tokens, or none, from the account's bucket for this edge to spend.
-        Raises `StorageUnavailable`."""
+        """Take tokens from the account's bucket, which this edge may then spend: at least `at_least` and at most
+        `at_most`, or none. Raises `StorageUnavailable`."""
         ...
 
     def lease_now(self, account_id: str, at_least: int, at_most: int, limit: RateLimit) -> TokenLease | None:
-        """Like `lease`, without waiting. None if that is impossible: then nothing was taken."""
+        """Like `lease`, but without waiting. Return None if this is impossible; no token was taken then."""
         ...
 
     def share(self) -> float:
-        """Return this edge's share of a rate while the counter is unavailable: 1 if no other edge was seen."""
+        """Return the share of each rate that this edge may use while the counter is unavailable, from 0 to 1. It
+        is 1 if no other edge was seen."""
         ...
 
     async def close(self) -> None:

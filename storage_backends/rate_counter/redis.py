@@ -10,12 +10,12 @@ from storage_backends.redis_connection import RedisConnection
 _SCRIPT = Path(__file__).with_name("take_tokens.lua").read_text()
 _BUCKET = "pharos:tokens:"
 _EDGES = "pharos:edges"
-# An edge without requests for this long has no share of the rate until its next request.
+# An edge that has had no requests for this long has no share of the rate until its next request.
 _SILENT_SECONDS = 5
 
 
 class RedisRateCounter:
-    """Made by `open_redis_rate_counter`."""
+    """A `RateCounter` in Redis. Made by `open_redis_rate_counter`."""
 
     def __init__(self, connection: RedisConnection, expected_edges: int = 1) -> None:
         self._connection = connection
@@ -34,7 +34,8 @@ class RedisRateCounter:
         ]
 
         async def take(_client: Any) -> Any:
-            # The client sends the script's digest, and the script itself only if Redis does not know it.
+            # The client sends only the digest of the script. It sends the script itself only if Redis does not
+            # know it.
             return await self._take(keys=[_BUCKET + account_id, _EDGES], args=arguments)
 
         granted, remaining, wait, edges = await self._connection.call(take)
@@ -42,17 +43,17 @@ class RedisRateCounter:
         return TokenLease(int(granted), int(remaining), float(wait))
 
     def lease_now(self, account_id: str, at_least: int, at_most: int, limit: RateLimit) -> None:
-        # Each lease is a round trip.
+        # Each lease needs a round trip to Redis.
         return None
 
     def share(self) -> float:
-        # By the number of edges at the last response of Redis. An edge that was silent then gets the same share:
-        # without Redis the current number is unknown.
+        # Use the number of edges in the last response of Redis. An edge that was silent then gets the same
+        # share: without Redis, the current number is unknown.
         return 1.0 / self._edges
 
     @property
     def is_away(self) -> bool:
-        """True if the last call to Redis failed."""
+        """Return True if the last call to Redis failed."""
         return self._connection.is_away
 
     async def close(self) -> None:
@@ -62,6 +63,6 @@ class RedisRateCounter:
 async def open_redis_rate_counter(url: str, *, expected_edges: int = 1) -> RedisRateCounter:
     """Return a counter in the Redis at `redis://user:password@host:port/database`, which may be unavailable.
 
-    `expected_edges`: number of edges that share an account's rate until the first response of Redis.
+    `expected_edges`: how many edges share an account's rate until Redis has responded for the first time.
     """
     return RedisRateCounter(RedisConnection(url), expected_edges)

@@ -1,4 +1,5 @@
-"""Salts in a file of the data folder that only its owner can read, so that a restart keeps them."""
+"""Stores salts in a file in the data folder, so that a restart keeps them. Only the owner of the file can
+read it."""
 
 import json
 import os
@@ -11,7 +12,8 @@ from storage_backends.salts.interface import LIFETIME_MS, SALT_BYTES
 
 
 class FileSalts:
-    """A JSON file `{day: salt in hex}` that is replaced as a whole. Only one process may use it."""
+    """`Salts` in a JSON file `{day: salt in hex}`, which is replaced as a whole. Only one process may use
+    the file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -21,7 +23,7 @@ class FileSalts:
         if day * DAY_MS + LIFETIME_MS <= now_ms:
             return None
         if day not in self._salts:
-            # Blocks the event loop, but only for a small file once a day.
+            # This blocks the event loop, but only for a small file and once a day.
             self._write({**self._salts, day: offer or secrets.token_bytes(SALT_BYTES)})
         return self._salts[day]
 
@@ -31,7 +33,7 @@ class FileSalts:
             self._write(remaining)
 
     async def close(self) -> None:
-        """Do nothing: no file stays open."""
+        """Do nothing, because no file stays open."""
 
     def _write(self, salts: dict[int, bytes]) -> None:
         new = self._path.with_suffix(".new")

@@ -1,4 +1,4 @@
-"""Salts in Redis, which deletes them at the end of their lifetime, whether or not an edge runs."""
+"""Stores salts in Redis. Redis deletes a salt at the end of its lifetime, even if no edge runs."""
 
 import secrets
 from typing import Any
@@ -11,7 +11,7 @@ _SALT = "pharos:salt:"
 
 
 class RedisSalts:
-    """Made by `open_redis_salts`."""
+    """`Salts` in Redis. Made by `open_redis_salts`."""
 
     def __init__(self, connection: RedisConnection) -> None:
         self._connection = connection
@@ -23,7 +23,7 @@ class RedisSalts:
         candidate = offer or secrets.token_bytes(SALT_BYTES)
 
         async def run(client: Any) -> bytes:
-            # One atomic command: concurrent edges get the same salt.
+            # A single atomic command lets concurrent edges get the same salt.
             existing = await client.set(f"{_SALT}{day}", candidate, nx=True, px=remaining_ms, get=True)
             return candidate if existing is None else bytes(existing)
 
@@ -31,7 +31,8 @@ class RedisSalts:
 
     async def delete_expired(self, now_ms: int) -> None:
         async def run(client: Any) -> None:
-            # Redis expires salts by its own clock; days that are over by the edge's clock are deleted here.
+            # Redis deletes expired salts by its own clock. Here, the edge deletes days that are over by the
+            # edge's clock.
             oldest = now_ms // DAY_MS - LIFETIME_MS // DAY_MS
             await client.delete(*(f"{_SALT}{day}" for day in range(oldest - 2, oldest + 1)))
 

@@ -1,1 +1,1 @@
-"""Transforms of OTLP: make rows for the tables of the OpenTelemetry ClickHouse exporter."""
+"""Transforms of OTLP records. The rows have the tables of the OpenTelemetry ClickHouse exporter."""

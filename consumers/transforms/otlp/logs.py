@@ -1,4 +1,4 @@
-"""Rows of `otel_logs`."""
+"""Makes rows of `otel_logs`."""
 
 from collections.abc import Iterator
 
@@ -15,12 +15,12 @@ _MAX_SEVERITY = 24
 
 
 class LogRow(msgspec.Struct, omit_defaults=True, gc=False):
-    """The columns of a log record, in the exporter's names."""
+    """The columns of a log record. The exporter uses the same names."""
 
     Timestamp: str
     ObservedTimestamp: str
     ServiceName: Raw
-    """Also carries the other columns of the scope: see `RecordOrigin.shared_columns`."""
+    """Also contains the other columns of the scope: see `RecordOrigin.shared_columns`."""
     Body: str = ""
     SeverityText: str = ""
     SeverityNumber: int = 0
@@ -41,7 +41,8 @@ def _row(record: OtlpLogRecord, origin: RecordOrigin, shared: Raw) -> LogRow:
     observed = record.observedTimeUnixNano or record.timeUnixNano or received
     severity = record.severityNumber or 0
     return LogRow(
-        # The specification's order: the time of the event, else the time of its observation.
+        # The OTLP specification's order: the time of the event, or else the time of its
+        # observation.
         origin.time(record.timeUnixNano or observed),
         origin.time(observed),
         shared,

@@ -1,4 +1,4 @@
-"""Rows of the metric tables: one table for each kind of metric."""
+"""Makes rows of the metric tables. There is one table for each kind of metric."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ _PREFIX = "pharos.otel_metrics_"
 
 
 class PointRow(msgspec.Struct, omit_defaults=True, gc=False):
-    """The columns of the data points of all kinds, in the exporter's names."""
+    """The columns that the data points of all kinds have. The exporter uses the same names."""
 
     MetricName: str
     TimeUnix: str
@@ -40,7 +40,7 @@ class PointRow(msgspec.Struct, omit_defaults=True, gc=False):
     MetricUnit: str
     Attributes: dict[str, str]
     ServiceName: Raw
-    """Also carries the other columns of the scope: see `RecordOrigin.shared_columns`."""
+    """Also contains the other columns of the scope: see `RecordOrigin.shared_columns`."""
     Flags: int = 0
     Value: float | Raw = 0.0
     Count: int = 0
@@ -68,7 +68,7 @@ class PointRow(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 def metric_rows(request: MetricsRequest, origin: RecordOrigin) -> Iterator[TablePiece]:
-    """Yield the rows of all data points that the edge has accepted, in one or more pieces for each scope and table."""
+    """Yield the rows of all data points that the edge has accepted. Each scope and table has one or more pieces."""
     accepted = AcceptedRecords(origin.meta.rejected)
     for resource_group, scope_group, metrics in request.by_scope():
         make_shared = partial(origin.shared_columns, resource_group, scope_group, dropped=True)
@@ -82,14 +82,16 @@ def metric_rows(request: MetricsRequest, origin: RecordOrigin) -> Iterator[Table
 
 
 def _max_repeated_bytes(metric: Metric) -> int:
-    """Return the most bytes of the metric that each of its rows can repeat: an escaped character takes six."""
+    """Return how many bytes of the metric each of its rows can repeat at most. An escaped character takes six
+    bytes."""
     return 6 * (len(metric.name or "") + len(metric.description or "") + len(metric.unit or ""))
 
 
 def _rows_of_scope(
     metrics: list[Metric], accepted: AcceptedRecords, origin: RecordOrigin, make_shared: Callable[[], Raw]
 ) -> tuple[dict[str, list[PointRow]], Raw | None]:
-    """Return the rows by table, and the columns that they share; None instead if there are no rows."""
+    """Return the rows by table, and the columns that these rows share. The shared columns are None if there are no
+    rows."""
     tables: dict[str, list[PointRow]] = {}
     shared: Raw | None = None
     for metric in metrics:
@@ -98,7 +100,8 @@ def _rows_of_scope(
             if not points:
                 continue
             if shared is None:
-                # Only for a scope with rows: the edge bounds the bytes that rows repeat, but not scopes without rows.
+                # Make these columns only for a scope with rows: the edge limits the bytes that rows repeat, but not
+                # the number of scopes without rows.
                 shared = make_shared()
             table, fill = _KINDS[kind]
             rows = tables.setdefault(_PREFIX + table, [])
@@ -174,7 +177,7 @@ def _value(measured: NumberPoint | Exemplar) -> float | Raw:
 
 
 def json_number(value: float | None) -> float | Raw:
-    """Return the number in the form that ClickHouse reads from JSON, which has no NaN and no infinities."""
+    """Return the number in the form that ClickHouse reads from JSON. JSON itself has no NaN and no infinities."""
     if not value:
         return 0.0
     if math.isfinite(value):

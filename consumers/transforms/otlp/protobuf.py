@@ -1,6 +1,6 @@
-"""Converts OTLP protobuf messages to the structs of the JSON encoding, so that rows are made from one form only.
+"""Converts OTLP protobuf messages to the structs of the JSON encoding, so that rows are made from only one form.
 
-Imported at the first protobuf body.
+The module is imported when the first protobuf body arrives.
 """
 
 from collections.abc import Callable, Iterable
@@ -39,7 +39,7 @@ def _parse(message: Any, body: bytes) -> Any:
 
 
 def traces_request(body: bytes) -> traces.TracesRequest:
-    """Raises `BadMessage`, as `logs_request` and `metrics_request` do."""
+    """Decode a body. Raises `BadMessage`, as `logs_request` and `metrics_request` do."""
     resources = _parse(ExportTraceServiceRequest(), body).resource_spans
     return traces.TracesRequest(
         [
@@ -128,7 +128,7 @@ def _value(value: Any) -> AnyValue:
 
 
 def _time(nanoseconds: int) -> int:
-    """Clamp the time as the edge does in JSON."""
+    """Return the time, or the latest possible time if it is later, as the edge does for JSON."""
     return min(nanoseconds, LATEST_NANOSECONDS)
 
 

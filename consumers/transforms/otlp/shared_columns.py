@@ -1,4 +1,4 @@
-"""The columns that all rows of a scope share, encoded as JSON once per scope."""
+"""Makes the columns that all rows of a scope share. They are encoded as JSON only once per scope."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 _encode = msgspec.json.Encoder().encode
 _encode_lines = msgspec.json.Encoder().encode_lines
-# DateTime64(9) ends in 2262; a later time is a sender's error.
+# The column type DateTime64(9) ends in 2262. A later time is an error of the sender.
 _LATEST_NS = 9_200_000_000_000_000_000
 _EARLIEST_19_DIGITS = 10**18
 
@@ -49,7 +49,7 @@ _BEGIN = b'{"ServiceName":'
 
 
 class RecordOrigin:
-    """The record that rows come from, and the edge's metadata about it."""
+    """The log record that the rows come from, and the edge's metadata about it."""
 
     __slots__ = ("meta", "log", "offset", "received_at")
 
@@ -64,8 +64,8 @@ class RecordOrigin:
     ) -> Raw:
         """Return the shared columns of a scope as JSON: the value of `ServiceName`, followed by the other members.
 
-        A row struct with this as its `ServiceName` is encoded with all of these columns, at the cost of a copy.
-        `dropped`: the table has a column for the scope's number of dropped attributes.
+        If a row struct has this JSON as its `ServiceName`, encoding the row copies all of these columns. `dropped`:
+        the table has a column for the scope's number of dropped attributes.
         """
         resource, scope = resource_group.resource, scope_group.scope
         attributes = text_map(resource.attributes) if resource is not None else {}
@@ -87,7 +87,7 @@ class RecordOrigin:
         return Raw(_encode(columns)[len(_BEGIN) : -1])
 
     def time(self, nanoseconds: int | None) -> str:
-        """Return a time as 19 digits, as the tables read it. A time that no column can hold becomes the time of
+        """Return a time as 19 digits, as the tables read it. If no column can hold the time, return the time of
         receipt."""
         nanoseconds = nanoseconds or 0
         if _EARLIEST_19_DIGITS <= nanoseconds <= _LATEST_NS:
@@ -98,7 +98,7 @@ class RecordOrigin:
 
 
 class AcceptedRecords:
-    """Selects the records that the edge has accepted. Call `select` with all records in the order of the body."""
+    """Selects the records that the edge has accepted. Call `select` for all records, in the order of the body."""
 
     __slots__ = ("_rejected", "_last_position")
 
@@ -107,7 +107,7 @@ class AcceptedRecords:
         self._last_position = -1
 
     def select(self, records: list[T]) -> list[T]:
-        """Return the accepted ones of the next records of the body."""
+        """Return those of these records, the next ones of the body, that the edge has accepted."""
         if not self._rejected:
             return records
         begin = self._last_position + 1
@@ -116,10 +116,10 @@ class AcceptedRecords:
 
 
 TablePiece = tuple[str, bytes, int]
-"""(table, JSON lines, rows)."""
+"""The table, the JSON lines, and the number of rows."""
 
 PIECE_BYTES = 8 * 2**20
-"""Most bytes of resource and scope that the rows of one piece may repeat."""
+"""How many bytes of the resource and the scope the rows of one piece may repeat at most."""
 
 
 def encode_rows(
@@ -128,7 +128,7 @@ def encode_rows(
     row: Callable[[T, RecordOrigin, Raw], msgspec.Struct],
     origin: RecordOrigin,
 ) -> Iterator[TablePiece]:
-    """Yield the rows of all accepted records of a signal with one table, in one or more pieces for each scope."""
+    """Yield the rows of all accepted records of a signal that has one table. Each scope has one or more pieces."""
     accepted = AcceptedRecords(origin.meta.rejected)
     for resource_group, scope_group, records in scopes:
         if selected := accepted.select(records):
@@ -138,7 +138,8 @@ def encode_rows(
 
 
 def split_into_pieces(records: list[T], shared: int) -> Iterator[list[T]]:
-    """Yield the records in lists that repeat at most `PIECE_BYTES`, with `shared` bytes repeated by each record."""
+    """Yield the records in lists. The rows of a list repeat at most `PIECE_BYTES`, if each record repeats `shared`
+    bytes."""
     limit = PIECE_BYTES // (shared + 1) or 1
     if len(records) <= limit:
         yield records
@@ -148,12 +149,12 @@ def split_into_pieces(records: list[T], shared: int) -> Iterator[list[T]]:
 
 
 def hex_id(text: str | None, digits: int) -> str:
-    """Return the ID in lower case; an empty string if it is invalid or all zeros."""
+    """Return the ID in lower case. Return an empty string if the ID is invalid or all zeros."""
     if not text or len(text) != digits:
         return ""
     try:
         number = bytes.fromhex(text)
     except ValueError:
         return ""
-    # fromhex ignores spaces.
+    # `fromhex` ignores spaces, so check the length too.
     return number.hex() if len(number) * 2 == digits and any(number) else ""

@@ -1,4 +1,4 @@
-"""Attribute values as text, as the exporter's tables store them."""
+"""Converts attribute values to text, as the exporter's tables store them."""
 
 import base64
 import math
@@ -12,12 +12,13 @@ from pipeline_contracts.otlp.values import AnyValue, KeyValue
 
 _encode = msgspec.json.Encoder().encode
 _NOTHING = AnyValue()
-# From here on numbers are written with an exponent (ECMA-262, Number::toString; Go's encoding/json does the same).
+# From this number on, numbers are written with an exponent (ECMA-262, Number::toString; Go's encoding/json does the
+# same).
 _PLAIN_BELOW = 1e21
 
 
 def text_map(attributes: Sequence[KeyValue] | None) -> dict[str, str]:
-    """Return attributes as text by key; the last value of a repeated key counts."""
+    """Return attributes as text by key. If a key is repeated, its last value counts."""
     if not attributes:
         return {}
     try:
@@ -26,13 +27,13 @@ def text_map(attributes: Sequence[KeyValue] | None) -> dict[str, str]:
             for attribute in attributes
         }
     except AttributeError:
-        # An attribute without a value: too rare to check each one above.
+        # Some attribute has no value. This is too rare to check each attribute above.
         return {attribute.key: as_text(attribute.value) for attribute in attributes}
 
 
 def as_text(value: AnyValue | None) -> str:
-    """Return a string unchanged, numbers in their shortest form, `true` or `false`, lists and maps as JSON, bytes as
-    base64, and a missing value as an empty string."""
+    """Return the value as text. Strings stay unchanged. Numbers have their shortest form, booleans become `true` or
+    `false`, lists and maps become JSON, bytes become base64, and a missing value becomes an empty string."""
     if value is None:
         return ""
     if value.stringValue is not None:
@@ -59,7 +60,7 @@ def _number_text(number: float) -> str:
 
 
 def _plain(value: AnyValue | None) -> Any:
-    """Return the value for a JSON encoder; NaN and infinities, which JSON lacks, are strings."""
+    """Return the value in a form for a JSON encoder. NaN and infinities, which JSON lacks, become strings."""
     value = value or _NOTHING
     if value.arrayValue is not None:
         return [_plain(member) for member in value.arrayValue.values or ()]

@@ -26,18 +26,19 @@ from pipeline_contracts.otlp.traces import TracesRequest
 from pipeline_contracts.records import LogRecord
 from storage_backends.column_store.interface import ColumnStore
 
-# After so many records the transform yields to the event loop: an edge may run in the same process.
+# After this many records, the transform lets other tasks run: an edge may run in the same process.
 _YIELD_EVERY_RECORDS = 300
 
-# Most bytes of a chunk's rows in memory. Further rows are generated again during the insert, piece by piece: attributes
-# that many records share can become a thousand times the bytes of the chunk.
+# Maximum bytes of a chunk's rows in memory. Further rows are generated during the insert, piece by piece: attributes
+# that many records share can make the rows a thousand times larger than the chunk.
 _MAX_BUFFERED_BYTES = 64 * 2**20
 
 Rows = Callable[[Any, RecordOrigin], Iterator[TablePiece]]
 
 
 class _BufferedRows:
-    """The rows of one record by table, (lines, number); only their number once they exceed `max_bytes`."""
+    """The rows of one record by table, as (lines, number of rows). Once the rows exceed `max_bytes`, only their number
+    is kept."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -99,14 +100,14 @@ class OtlpTopic(RowsOnly):
             if batch is not None:
                 receipts.append(receipt_row(record, batch, chunk.log, "stored"))
         if receipts:
-            # The last table: a receipt says that the rows are stored.
+            # The receipts are the last table, because a receipt says that the rows are stored.
             result.tables[RECEIPTS] = receipts
         return result
 
     async def _first_records(
         self, chunk: Chunk, store: ColumnStore, result: ChunkRows, receipts: list[RecordRows]
     ) -> list[tuple[LogRecord, RecordOrigin, BatchIdentity | None]]:
-        """Return the records that are stored: those without an identity, and the first one of each identity.
+        """Return the records that are stored: all records without an identity, and the first record of each identity.
 
         Unreadable and repeated records are added to `result` and `receipts`.
         """
@@ -126,7 +127,7 @@ class OtlpTopic(RowsOnly):
         first = []
         for record, origin, batch in readable:
             place = (chunk.log, record.offset)
-            # On a second attempt at the chunk, the stored record is this one itself.
+            # On a second attempt at the chunk, the stored record is this record itself.
             if batch is None or stored_from.setdefault(batch.name, place) == place:
                 first.append((record, origin, batch))
             else:
@@ -148,14 +149,14 @@ class OtlpTopic(RowsOnly):
                 yield piece
                 yielded += 1
         except RecursionError:
-            # All pieces at once: between two pieces, other code would run with the higher recursion limit.
+            # Make all pieces at once: between two pieces, other code would run with the higher recursion limit.
             pieces = call_with_deeper_stack(
                 lambda: list(self._rows(self._request(origin.meta, record.value), origin))
             )
             yield from pieces[yielded:]
 
     def _regenerate(self, record: LogRecord, origin: RecordOrigin, table: str) -> Iterator[Piece]:
-        """Generate the record's rows in the table during the insert."""
+        """Make the record's rows in this table again, during the insert."""
         for name, lines, count in self._pieces(record, origin):
             if name == table:
                 yield lines, count
@@ -163,29 +164,30 @@ class OtlpTopic(RowsOnly):
     def _request(self, meta: OtlpMeta, body: bytes) -> Any:
         if meta.coding == "json":
             return self._decode(body)
-        # Imported only if a client sends protobuf.
+        # This module is imported only if a client sends protobuf.
         from consumers.transforms.otlp import protobuf
 
         return getattr(protobuf, self._protobuf_parser)(body)
 
 
 def _identify(record: LogRecord, meta: OtlpMeta) -> BatchIdentity:
-    """Raises `UnicodeDecodeError` for a key that is no receipt's name."""
+    """Return the identity of the record's batch. Raises `UnicodeDecodeError` for a key that is not the name of a
+    receipt."""
     return BatchIdentity(
         record.key.decode(), meta.environment_id, meta.batch_id, meta.records, meta.received_ms
     )
 
 
 def traces_topic() -> OtlpTopic:
-    """The transform of `topics.TRACES`."""
+    """Return the transform of the topic `topics.TRACES`."""
     return OtlpTopic(topics.TRACES, TracesRequest, "traces_request", trace_rows)
 
 
 def logs_topic() -> OtlpTopic:
-    """The transform of `topics.LOGS`."""
+    """Return the transform of the topic `topics.LOGS`."""
     return OtlpTopic(topics.LOGS, LogsRequest, "logs_request", log_rows)
 
 
 def metrics_topic() -> OtlpTopic:
-    """The transform of `topics.METRICS`."""
+    """Return the transform of the topic `topics.METRICS`."""
     return OtlpTopic(topics.METRICS, MetricsRequest, "metrics_request", metric_rows)

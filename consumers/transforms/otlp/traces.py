@@ -1,4 +1,4 @@
-"""Rows of `otel_traces`."""
+"""Makes rows of `otel_traces`."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,7 +16,7 @@ _MAX_UINT64 = 2**64 - 1
 
 
 class SpanRow(msgspec.Struct, omit_defaults=True, gc=False):
-    """The columns of a span, in the exporter's names."""
+    """The columns of a span. The exporter uses the same names."""
 
     Timestamp: str
     TraceId: str
@@ -25,10 +25,10 @@ class SpanRow(msgspec.Struct, omit_defaults=True, gc=False):
     SpanKind: str
     StatusCode: str
     Duration: int
-    """Nanoseconds."""
+    """The duration in nanoseconds."""
     SpanAttributes: dict[str, str]
     ServiceName: Raw
-    """Also carries the other columns of the scope: see `RecordOrigin.shared_columns`."""
+    """Also contains the other columns of the scope: see `RecordOrigin.shared_columns`."""
     ParentSpanId: str = ""
     TraceState: str = ""
     StatusMessage: str = ""
@@ -52,7 +52,7 @@ def _row(span: Span, origin: RecordOrigin, shared: Raw) -> SpanRow:
     kind = span.kind or 0
     row = SpanRow(
         origin.time(start),
-        # The edge has checked that these are IDs.
+        # The edge has checked that these members are valid IDs.
         span.traceId.lower(),  # type: ignore[union-attr]
         span.spanId.lower(),  # type: ignore[union-attr]
         span.name or "",

@@ -1,4 +1,4 @@
-"""Tracks which artefacts are in use: a sweep must not remove them."""
+"""Tracks which artefacts are in use, so that a sweep does not remove them."""
 
 from collections import Counter
 from collections.abc import Iterator, Set
@@ -10,7 +10,7 @@ from deployer.drivers.local.folders import Folders
 
 
 class Artefacts:
-    """The artefacts of one deployer that are being built or used."""
+    """Tracks the artefacts that one deployer is building or using."""
 
     def __init__(self, folders: Folders) -> None:
         self._folders = folders
@@ -18,8 +18,8 @@ class Artefacts:
         """Artefacts that are being built."""
         self._uses: Counter[str] = Counter()
         self._by_deployment: dict[int, str] = {}
-        """The artefacts of deployments that were started. A rollback's artefact has the number of another
-        deployment."""
+        """The artefact of each deployment that was started, by deployment ID. A rollback uses an artefact that another
+        deployment has built."""
 
     @contextmanager
     def building(self, name: str) -> Iterator[None]:
@@ -47,7 +47,7 @@ class Artefacts:
             self._uses[run.artefact] -= 1
 
     def add_started(self, run: Run) -> None:
-        """Remember the artefact of a started run."""
+        """Remember which artefact a started run uses."""
         self._by_deployment[run.deployment_id] = run.artefact
 
     def find_used(self, running: Set[int]) -> set[str]:
@@ -55,7 +55,7 @@ class Artefacts:
         return {self._by_deployment.get(number, str(number)) for number in running} | set(+self._uses)
 
     def forget_ended(self, running: Set[int]) -> None:
-        """Forget the artefacts of all deployments but the running ones."""
+        """Forget the artefacts of all deployments that do not run any more."""
         self._by_deployment = {
             number: name for number, name in self._by_deployment.items() if number in running
         }

@@ -19,7 +19,7 @@ from deployer.processes.run_step import StepFailed, StepTimedOut, run_step
 from pipeline_contracts.deploy_states import DeploymentStep
 
 REPOSITORY_DOCUMENT = "pharos.yaml"
-"""The workflow document in a repository, for projects without a document."""
+"""The path of the workflow document in a repository. It is used for projects without a document of their own."""
 _MAX_CHARACTERS = 50_000
 
 
@@ -28,7 +28,7 @@ class NotAFile(Exception):
 
 
 class Builder:
-    """Builds artefacts as the build users of environments."""
+    """Builds artefacts. The steps run as the build user of the environment."""
 
     def __init__(self, folders: Folders, limits: Limits, hidden: tuple[Path, ...]) -> None:
         self._folders = folders
@@ -38,8 +38,8 @@ class Builder:
     async def build(
         self, tenancy: Tenancy, source: Source, variables: Mapping[str, str], log: LogSink
     ) -> tuple[str, WorkflowDocument]:
-        """Return the name of the artefact and the workflow document of the build. Raises `DeployFailed`. Leaves no
-        files after a failure or a cancellation."""
+        """Build an artefact. Return its name, and the workflow document that the build used. Raises `DeployFailed`.
+        Leaves no files after a failure or a cancellation."""
         name = str(source.deployment_id)
         folder = await self._folders.create_artefact(name)
         try:
@@ -105,8 +105,8 @@ class Builder:
     ) -> None:
         """Run the steps one after the other, within their common time limit. Raises `DeployFailed`.
 
-        Build steps run as the builder and can write the folder. Release steps run like the application: with its user,
-        its HOME and a read-only folder, so that the application finds the files that a migration writes.
+        Build steps run as the build user and can write to the folder. Release steps run like the application: with the
+        same user and HOME and a read-only folder, so that the application finds the files that a migration writes.
         """
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + steps.timeout_seconds
@@ -157,7 +157,7 @@ class Builder:
 
 
 def _read_repository_document(folder: Path) -> WorkflowDocument:
-    """Return the workflow document in the repository. Raises `DeployFailed`."""
+    """Return the workflow document in the checked-out repository. Raises `DeployFailed`."""
     try:
         data = read_tree_file(folder / REPOSITORY_DOCUMENT, 4 * _MAX_CHARACTERS + 1)
     except NotAFile:

@@ -38,7 +38,7 @@ _QUOTED_BYTES = 8192
 
 
 class LocalDriver:
-    """A `Driver` and a `Handover`. `hidden`: folders that no application may see."""
+    """The local driver, which is both a `Driver` and a `Handover`. `hidden`: folders that no application may see."""
 
     def __init__(
         self,
@@ -72,15 +72,15 @@ class LocalDriver:
         )
         self._fleets: dict[int, Fleet] = {}
         self._release_locks: dict[int, asyncio.Lock] = {}
-        """Locks by environment, held while release steps run, because these run as the same user as the environment's
-        instances."""
+        """A lock for each environment. It is held while release steps run, because they run as the same user as the
+        environment's instances."""
 
     def read_traces(self) -> Traces:
         """See `Handover`."""
         return read_traces(self._folders.root)
 
     async def find_orphans(self) -> None:
-        """See `Handover`. Ends build and release steps of the former process."""
+        """See `Handover`. Also ends build and release steps of the former deployer process."""
         await self._orphans.find(self._ports)
 
     def first_routes(self, live: Mapping[int, LastLive]) -> Mapping[int, Route]:
@@ -146,7 +146,7 @@ class LocalDriver:
         lock = self._release_lock(tenancy.environment_id)
         if not fleet.instances and not lock.locked():
             async with lock:
-                # Processes that have removed their mark are found by their user.
+                # Processes that have removed their mark are found by their user ID.
                 await end_marked(
                     f"{self._identity.id}/{tenancy.environment_id}/", self._folders.runner(tenancy)
                 )
@@ -156,10 +156,12 @@ class LocalDriver:
     async def sweep(self, read_retained: ReadRetained) -> bool:
         """See `Driver`."""
         await self._end_removed(read_retained)
-        # List before `read_retained`: artefacts that a build makes after this line are in neither.
+        # List the folders before the call of `read_retained`: an artefact that is built after this line is then in
+        # neither list.
         listed = {kind: self._folders.names(kind) for kind in (ARTEFACTS, HOMES, OUTPUTS, SEALING)}
         retained = await read_retained()
-        # Do not await anything from here until the last folder is set aside: a start could use a folder meanwhile.
+        # Do not await anything until the last folder is moved away: otherwise a start could use a folder that is
+        # about to go.
         running = {mark.deployment_id for mark in self._list_marks()}
         used = self._artefacts.find_used(running)
         building = self._artefacts.in_progress
@@ -185,7 +187,7 @@ class LocalDriver:
         return is_spared
 
     async def _end_removed(self, read_retained: ReadRetained) -> None:
-        """End all processes of removed environments, and processes that a former deployer process started for
+        """End all processes of removed environments. Also end processes that a former deployer process started for
         environments that another deployer runs by now."""
         orphans = {mark.environment_id for mark in self._orphans.marks}
         running = {*self._fleets, *orphans}
@@ -226,7 +228,7 @@ class LocalDriver:
         if fleet is None:
 
             def launch(run: Run, name: str, number: int, on_change: Callable[[], None]) -> Instance:
-                # The tenancy may change later: SQLite gives the number of a removed environment to the next one.
+                # The tenancy may change later: SQLite gives the number of a removed environment to the next new one.
                 return self._starter.start(made.tenancy, run, name, number, on_change)
 
             made = Fleet(tenancy, self._traffic, launch, self._report_fleet, self._drain_seconds)

@@ -1,4 +1,4 @@
-"""The instances of one environment, and which of them get the requests."""
+"""Manages the instances of one environment, and decides which of them get requests."""
 
 import asyncio
 import logging
@@ -13,13 +13,14 @@ from deployer.traffic.interface import Route, Traffic, TrafficUnavailable, drain
 logger = logging.getLogger(__name__)
 
 _READY_SECONDS = 60.0
-# For draining and ending instances when the deployer ends.
+# Time for draining and ending instances when the deployer ends.
 _STOP_SECONDS = 5.0
 _RETRY_SECONDS = 1.0
 _SWITCH_SECONDS = 60.0
 
 Launch = Callable[[Run, str, int, Callable[[], None]], Instance]
-"""Starts or takes over the instance of a run with this process name and number; calls back when it changes."""
+"""Starts or takes over the instance with this process name and number of a run. The callback is called whenever the
+instance changes."""
 
 
 class Fleet:
@@ -41,7 +42,7 @@ class Fleet:
         self._drain_seconds = drain_seconds
         self._grace_seconds = GRACE_SECONDS
         self._served: int | None = None
-        """The deployment whose instances get the requests; None: no instance gets any."""
+        """The ID of the deployment whose instances get the requests. None: no instance gets any."""
         self._wakes = False
         self._changes = asyncio.Condition()
         self._routing = asyncio.Lock()
@@ -50,8 +51,8 @@ class Fleet:
         self._retiring: set[asyncio.Task[None]] = set()
 
     async def start(self, run: Run, replicas: int) -> None:
-        """Start all instances of the run next to the live ones. Raises `DeployFailed` as soon as one ends, or if they
-        are not healthy in time."""
+        """Start all instances of the run next to the live ones. Raises `DeployFailed` as soon as an instance ends, or
+        if the instances are not healthy in time."""
         started = [
             self._find(run, name, number) or self._launch_instance(run, name, number)
             for name, number in run.list_instances(replicas)
@@ -66,8 +67,8 @@ class Fleet:
             raise DeployFailed(f"{_name(ended)} {ended.supervised.last_exit} before it was healthy.")
 
     async def switch(self, run: Run) -> None:
-        """Route all requests to the run; drain and end all other instances. Raises `DeployFailed`, and then leaves the
-        former instances running until the next call."""
+        """Route all requests to the instances of this run. Drain and end all other instances. Raises `DeployFailed`;
+        the former instances then keep running until the next call."""
         self._served = run.deployment_id
         former = [instance for instance in self.instances if instance.mark.deployment_id != run.deployment_id]
         for instance in former:
@@ -85,7 +86,8 @@ class Fleet:
         await self._retire(former)
 
     async def reconcile(self, run: Run | None, replicas: int, *, wakes: bool) -> None:
-        """Bring the instances to exactly this run; one by one if instances are ready already."""
+        """Start and end instances until exactly those of this run remain. If instances are ready already, change one
+        at a time."""
         if run is None or replicas == 0:
             self._served, self._wakes = None, wakes
             await self._retire(self.instances)
@@ -115,7 +117,7 @@ class Fleet:
             await self._retire([instance])
 
     async def stop(self) -> None:
-        """End all instances in less time than usual: the proxy in this process ends as well."""
+        """End all instances. This takes less time than usual, because the proxy in this process ends as well."""
         self._served = None
         self._drain_seconds = min(self._drain_seconds, _STOP_SECONDS)
         self._grace_seconds = _STOP_SECONDS
@@ -145,8 +147,8 @@ class Fleet:
         self._route_is_stale.set()
 
     async def _wait_ready(self, run: Run, instances: Sequence[Instance]) -> None:
-        """Wait until all instances are ready, for at most their health timeout. The supervisor keeps restarting them
-        meanwhile."""
+        """Wait until all instances are ready, at most for the time limit of their health check. The supervisor
+        restarts ended instances meanwhile."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_health_seconds(run)), self._changes:
                 await self._changes.wait_for(lambda: _are_ready(instances))
@@ -174,7 +176,7 @@ class Fleet:
         self._changed()
 
     async def _update_route(self) -> None:
-        """Set the route after every change; batch simultaneous changes."""
+        """Update the route after every change. Changes at the same time cause one update."""
         while True:
             await self._route_is_stale.wait()
             self._route_is_stale.clear()

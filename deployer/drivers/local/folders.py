@@ -1,4 +1,4 @@
-"""The folders of the local driver, and their owners."""
+"""Knows the folders of the local driver, and the users who own them."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ from deployer.trees.remove_tree import remove_tree
 from deployer.trees.seal_tree import ForeignFile, seal_tree
 from deployer.trees.walk_tree import chown_tree, lock_down_tree
 
-# An environment has two users: its builds cannot touch its running processes.
+# Each environment has two users, so that its builds cannot touch its running processes.
 _USERS_EACH = 2
 _RETAINED_OUTPUTS = 5
 _SEAL_SECONDS = 600
@@ -28,22 +28,23 @@ _SEAL_SECONDS = 600
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """The folders of one deployer, under one root."""
+    """The folders of one deployer, below one root folder."""
 
     identity: Identity
 
     @property
     def root(self) -> Path:
-        """The folder of the deployer."""
+        """Return the root folder of the deployer."""
         return self.identity.folder
 
     def builder(self, tenancy: Tenancy) -> Owner | None:
-        """Return the user of builds; None if Pharos is not root: then all processes have its own user."""
+        """Return the user that runs build steps. None if Pharos is not root: all processes then run as Pharos' own
+        user."""
         return self._owner(tenancy, 0)
 
     def runner(self, tenancy: Tenancy) -> Owner | None:
-        """Return the user of running processes. Both users have the group of the project: a release may be promoted to
-        another environment of the project."""
+        """Return the user that runs release steps and instances. Both users of an environment have the group of the
+        project, because a release may be promoted to another environment of the project."""
         return self._owner(tenancy, 1)
 
     def _owner(self, tenancy: Tenancy, which: int) -> Owner | None:
@@ -60,19 +61,19 @@ class Folders:
             ) from error
 
     def runner_uid(self, environment_id: int) -> int | None:
-        """Return the user of an environment's processes; None if none ever ran."""
+        """Return the ID of the user that runs an environment's processes. None if the environment never ran any."""
         if os.geteuid() != 0:
             return os.geteuid()
         return self.identity.find_user(_USERS_EACH * environment_id + 1)
 
     def artefact(self, name: str) -> Path:
-        """Return the folder of an artefact. `name`: as returned by a build."""
+        """Return the folder of an artefact. `name`: the name that the build returned."""
         return self.root / ARTEFACTS / name
 
     def output(self, tenancy: Tenancy, deployment_id: int, process: str, number: int) -> Path:
-        """Return the file for the output of one process, in a folder that exists if possible."""
+        """Return the file for the output of one process. Creates its folder if possible."""
         folder = self.root / OUTPUTS / tenancy.public_id / str(deployment_id)
-        # A process can run without its output.
+        # If the folder cannot be created, the process runs without its output.
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return folder / f"{process}.{number}.log"
@@ -91,11 +92,11 @@ class Folders:
         return old
 
     def home_path(self, tenancy: Tenancy, use: str) -> Path:
-        """Return HOME for `build` or `run`."""
+        """Return the path of HOME. `use`: `build` or `run`."""
         return self.root / HOMES / tenancy.public_id / use
 
     def home(self, tenancy: Tenancy, owner: Owner | None, use: str) -> Path:
-        """Return HOME for `build` or `run`, and create it if necessary."""
+        """Return HOME, and create the folder if necessary. `use`: `build` or `run`."""
         home = self.home_path(tenancy, use)
         for folder in (self.root / HOMES, home.parent):
             folder.mkdir(exist_ok=True)
@@ -128,7 +129,7 @@ class Folders:
 
     @shielded
     async def hand_over(self, folder: Path, owner: Owner | None) -> None:
-        """Give the tree to the user who builds in it."""
+        """Make the build user the owner of the tree."""
         if owner is not None:
             await asyncio.to_thread(chown_tree, folder, owner)
 
@@ -160,7 +161,7 @@ class Folders:
             work.mkdir(mode=0o700)
             # A folder whose mode excludes its own user cannot be moved.
             lock_down_tree(folder)
-            # At the same path: without namespaces, programs of the build may contain the path.
+            # The sealed tree must have the same path: without namespaces, programs of the build may contain the path.
             folder.rename(work / "tree")
             seal_tree(work, folder, owner, ".git", check)
         except ForeignFile as error:
@@ -174,7 +175,7 @@ class Folders:
             remove_tree(work)
 
     def set_aside(self, folder: Path) -> None:
-        """Move the tree away at once, however large it is. `remove_set_aside` deletes it."""
+        """Move the tree away at once, whatever its size. `remove_set_aside` deletes it later."""
         aside = self.root / REMOVED
         aside.mkdir(exist_ok=True, mode=0o700)
         try:
@@ -189,11 +190,11 @@ class Folders:
 
     @shielded
     async def remove(self, folder: Path) -> None:
-        """Delete a tree with any content, also while a tenant changes the tree."""
+        """Delete a tree, whatever it contains, even if a tenant changes it at the same time."""
         await asyncio.to_thread(remove_tree, folder)
 
     def names(self, subfolder: str) -> list[str]:
-        """Return the names of the entries of a subfolder; none if it does not exist."""
+        """Return the names of the entries of a subfolder. Empty if the subfolder does not exist."""
         return _list_names(self.root / subfolder)
 
 

@@ -8,14 +8,14 @@ from deployer.listeners.owners import ListenerOwners, Verdict
 from deployer.traffic.interface import Target
 
 _PROBE_SECONDS = 5.0
-# Short at first: most processes start fast.
+# The first pauses are short: most processes start fast.
 _PAUSES = (0.05, 0.05, 0.1, 0.1, 0.2, 0.3, 0.5)
 _LAST_PAUSE = 1.0
 _MAX_RESPONSE_CHARACTERS = 80
 
 
 class Unhealthy(Exception):
-    """The probe failed. The message is a sentence without its full stop."""
+    """The probe failed. The message is a sentence without its final full stop."""
 
 
 class NothingListens(Unhealthy):
@@ -106,7 +106,7 @@ async def _probe(
 
 
 async def _read_line(reader: asyncio.StreamReader) -> str:
-    """Return the first line of the response, or the part of it that was received."""
+    """Return the first line of the response, or as much of it as was received."""
     try:
         return (await reader.readuntil(b"\n")).decode("latin-1").strip()
     except asyncio.IncompleteReadError as error:

@@ -1,4 +1,4 @@
-"""An instance: one supervised and probed process of a release."""
+"""Represents one instance: a supervised and probed process of a release."""
 
 import asyncio
 import logging
@@ -19,9 +19,9 @@ from deployer.traffic.interface import Target
 logger = logging.getLogger(__name__)
 
 GRACE_SECONDS = 10.0
-"""The time between SIGTERM and SIGKILL."""
+"""How many seconds a process has between SIGTERM and SIGKILL."""
 
-# A process without a port is ready once it has run for this long.
+# A process without a port counts as ready once it has run for this long.
 _SETTLED_SECONDS = 1.0
 _MAX_RESTARTS = 5
 _REACHABLE = ("127.0.0.1", "0.0.0.0", "::")
@@ -33,7 +33,7 @@ _LAST_PORT = 65_535
 
 
 class Mark(NamedTuple):
-    """Identifies a process after a restart of the deployer: its environment, and its role."""
+    """Identifies a process after a restart of the deployer, by its environment and its role."""
 
     deployer_id: str
     environment_id: int
@@ -41,14 +41,15 @@ class Mark(NamedTuple):
     process: str
     number: int
     port: int
-    """0: the process has no port."""
+    """The port of the process. 0 if the process has none."""
 
     def __str__(self) -> str:
         return "/".join(map(str, self))
 
     @classmethod
     def read(cls, text: str) -> "Mark | None":
-        """Return the mark of an instance; None for the mark of a step, and for text that no instance was given."""
+        """Return the mark of an instance. None if the text is the mark of a step, or no mark that Pharos has given
+        to an instance."""
         parts = _MARK.fullmatch(text)
         if parts is None:
             return None
@@ -59,13 +60,13 @@ class Mark(NamedTuple):
 
 @dataclass(eq=False)
 class Instance:
-    """A process with its port and its readiness for requests."""
+    """One process of a release, with its port. It knows whether the process is ready for requests."""
 
     mark: Mark
-    """Has another port after each start."""
+    """The supervised process. Its port changes with each start."""
     process: Process
     host: str
-    """The Host header of probes."""
+    """The Host header of probes: the environment's host."""
     on_change: Callable[[], None]
     supervised: SupervisedProcess
     listeners: ListenerOwners
@@ -73,7 +74,7 @@ class Instance:
     is_draining: bool = False
     _probing: "asyncio.Task[None] | None" = None
     _fault: Unhealthy | None = None
-    """Why the last probe failed."""
+    """Why the last health check failed. None if it succeeded."""
 
     @property
     def is_web(self) -> bool:
@@ -82,7 +83,7 @@ class Instance:
 
     @property
     def target(self) -> Target:
-        """The address at which the process should listen."""
+        """Return the address at which the process should listen."""
         return Target(self.mark.port)
 
     @property
@@ -98,7 +99,7 @@ class Instance:
         self.is_ready = False
         self._fault = None
         if self.supervised.state in ("waiting", "stopped"):
-            # No process of it is left: another program may listen at the port from now on.
+            # No process of the instance is left: from now on another program may listen on the port.
             self.listeners.forget(self.mark.port, str(self.mark))
         if self.supervised.state == "running":
             self._probing = asyncio.create_task(self._become_ready(), name=f"probe {self.mark}")
@@ -115,7 +116,7 @@ class Instance:
             await end_tasks(self._probing)
 
     async def leave(self) -> None:
-        """Leave the process running, and stop watching it."""
+        """Stop watching the process, and leave it running."""
         self.on_change = _ignore_change
         if self._probing is not None:
             await end_tasks(self._probing)
@@ -127,7 +128,7 @@ class Instance:
                 await self._wait_ready()
                 self.is_ready = True
             except Exception:
-                # Keep the task running: without it the instance would never get a request.
+                # Keep the task running: without it the instance would never receive a request.
                 logger.exception("%s could not be probed; the probe is repeated", self.mark)
                 await asyncio.sleep(_SETTLED_SECONDS)
         self.on_change()
@@ -159,7 +160,7 @@ class Instance:
             if addresses
             else "the application does not listen on any port"
         )
-        # The port is right, but 127.0.0.1 does not reach the address.
+        # The port is right, but the address cannot be reached over 127.0.0.1.
         is_right_port = any(each.port == self.mark.port for each in found)
         advice = "Listen at 127.0.0.1 or at all addresses" if is_right_port else "Read the PORT variable"
         return f"{self._fault} ({where}). {advice}."
@@ -191,7 +192,7 @@ class Instance:
 def expect_listener(
     listeners: ListenerOwners, mark: Mark, uid: int | None, find_leader: Callable[[], int | None]
 ) -> None:
-    """Have requests to the instance's port sent to this instance only. `uid`: its user."""
+    """Send requests for this port only to this instance. `uid`: the user that runs the instance."""
     if mark.port and uid is not None:
         listeners.expect(mark.port, ExpectedInstance(uid, str(mark), find_leader, mark.environment_id))
 
@@ -201,7 +202,7 @@ def _ignore_change() -> None:
 
 
 def _describe_address(listener: Listener) -> str:
-    """Return the port, with the address if a connection to 127.0.0.1 does not reach it."""
+    """Return the port, and also the address if a connection to 127.0.0.1 does not reach it."""
     if listener.address in _REACHABLE:
         return str(listener.port)
     return (

@@ -1,7 +1,7 @@
-"""Instances that a former process of this deployer started, and their takeover by this process.
+"""Finds the instances that a former process of this deployer started, so that this process takes them over.
 
-Where the kernel grants no namespaces, a program can write any mark into its environment. A program cannot choose its
-user: each environment has a user of its own where Pharos is root.
+If the kernel grants no namespaces, a program can write any mark into its environment. But a program cannot choose
+its user: if Pharos is root, each environment has a user of its own.
 """
 
 import asyncio
@@ -22,16 +22,17 @@ from deployer.traffic.interface import Route, Target, Traffic, drain
 
 logger = logging.getLogger(__name__)
 
-# Per environment: the live release, and the former release during a deploy. Each orphan takes a descriptor.
+# Number of processes of one environment that may claim to be instances: those of the live release, and of the former
+# release during a deployment. Each one takes a file descriptor.
 _MAX_CLAIMED = 2 * MOST_PROCESSES * MAX_REPLICAS
-# For ending processes of the former deployer. Requests wait until then.
+# Time for ending processes of the former deployer process. Requests wait meanwhile.
 _END_SECONDS = 10.0
 
 FindUser = Callable[[int], int | None]
 
 
 class Orphans:
-    """The found instances that no fleet has taken over yet."""
+    """The instances that were found and that no `Fleet` has taken over yet."""
 
     def __init__(
         self, folders: Folders, traffic: Traffic, listeners: ListenerOwners, drain_seconds: float
@@ -54,7 +55,7 @@ class Orphans:
             try:
                 self._processes[mark] = orphan = adopt_process(process.pid, str(mark))
             except ProcessLookupError:
-                # It has just ended; processes that it started may still run.
+                # The process has just ended. Processes that it has started may still run.
                 continue
             ports.avoid(mark.port)
             uid = self._folders.runner_uid(mark.environment_id)
@@ -62,7 +63,7 @@ class Orphans:
         try:
             await end_exact_marks(marked.keys() - {str(mark) for mark in self._processes}, _END_SECONDS)
         except StillRunning as error:
-            # One application that starts processes again and again must not block the requests of all others.
+            # An application that starts processes again and again must not block the requests of all others.
             logger.warning("processes of an earlier deployer could not be ended: %s", error)
 
     def first_routes(self, live: Mapping[int, LastLive]) -> Mapping[int, Route]:
@@ -83,7 +84,7 @@ class Orphans:
         return next((mark for mark in self._processes if mark[1:5] == sought), None)
 
     def take(self, mark: Mark) -> RunningProcess:
-        """Hand the process over to the caller."""
+        """Hand the process of the instance over to the caller, which watches it from now on."""
         return self._processes.pop(mark)
 
     async def end(self, mark: Mark) -> None:
@@ -94,7 +95,7 @@ class Orphans:
             self._listeners.forget(mark.port, str(mark))
 
     async def drain_and_end(self, environment_id: int) -> None:
-        """Drain the instances of an environment, and end them."""
+        """Drain and end the instances of an environment."""
         marks = [mark for mark in self._processes if mark.environment_id == environment_id]
         targets = [Target(mark.port) for mark in marks if mark.port]
         await drain(self._traffic, environment_id, targets, self._drain_seconds)
@@ -110,10 +111,10 @@ def find_pid(process: RunningProcess) -> int | None:
 def choose_orphans(
     marked: Mapping[str, Sequence[MarkedProcess]], find_runner: FindUser, find_listener: FindUser
 ) -> dict[Mark, MarkedProcess]:
-    """Return the commands of instances by their marks. The caller ends all other processes of `marked`.
+    """Return the main process of each instance, by its mark. The caller ends all other processes of `marked`.
 
-    `marked`: processes by their marks, the oldest first. `find_runner`: the user of an environment's number.
-    `find_listener`: the user whose socket listens on a port.
+    `marked`: processes by their marks, the oldest first. `find_runner`: returns the user that runs the processes of
+    an environment. `find_listener`: returns the user whose socket listens on a port.
     """
     leaders = {}
     for text, processes in marked.items():
@@ -128,7 +129,7 @@ def choose_orphans(
 
 def _find_leader(processes: Sequence[MarkedProcess], uid: int | None) -> MarkedProcess | None:
     leaders = [each for each in processes if each.is_leader and each.uid == uid]
-    # Without a PID namespace a daemon leads a session too, and is younger than the command.
+    # Without a PID namespace, a daemon also leads a session. It is younger than the command that started it.
     return next((each for each in leaders if each.is_sealed), leaders[0] if leaders else None)
 
 
@@ -148,10 +149,10 @@ def _drop_crowds(leaders: dict[Mark, MarkedProcess]) -> None:
 
 
 def _drop_disputed(leaders: dict[Mark, MarkedProcess], find_listener: FindUser) -> None:
-    """Keep the instances of only one environment for each port that several environments claim.
+    """Where several environments claim the same port, keep the instances of only one.
 
-    The environment with a mark that no program can write has the port, otherwise the one whose user listens on the
-    port. Keep no instance where neither rule decides.
+    Keep the environment with a mark that no program can forge, or else the one whose user listens on the port. If
+    neither rule decides, keep none.
     """
     by_port: dict[int, list[Mark]] = {}
     for mark in leaders:

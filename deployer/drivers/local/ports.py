@@ -1,4 +1,4 @@
-"""Ports for processes, below the ephemeral ports of the system."""
+"""Chooses ports for processes, below the ephemeral ports of the system."""
 
 import errno
 import secrets
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Set
 
 _RANGE = range(20_000, 32_000)
 _REMEMBERED = 4000
-# Each try binds two sockets, about 20 µs, while the event loop waits.
+# Each attempt binds two sockets, which blocks the event loop for about 20 µs.
 _TRIES = 200
 _REUSE_TRIES = 100
 _SCAN_SECONDS = 3.0
@@ -18,22 +18,23 @@ _random = secrets.SystemRandom()
 
 
 class NoPort(OSError):
-    """All ports are taken."""
+    """No port is free."""
 
     def __init__(self) -> None:
         super().__init__(errno.EADDRINUSE, f"no port from {_RANGE.start} to {_RANGE.stop - 1} is free")
 
 
 class Ports:
-    """Gives each start of a process a port of its own. The last few thousand ports are not reused while others are
-    free: clients may still send requests to the former process, or another program may wait for the next one."""
+    """Gives each start of a process a port of its own. The last few thousand ports are not given again while others
+    are free: clients may still send requests to the former process, or another program may be about to use the
+    port."""
 
     def __init__(self) -> None:
         self._given: deque[int] = deque(maxlen=_REMEMBERED)
         self._scan: _Scan | None = None
 
     def avoid(self, port: int) -> None:
-        """Do not give this port, which a former process of the deployer gave."""
+        """Never give this port: a former process of the deployer has given it."""
         self._given.append(port)
 
     def give(self, taken: Set[int]) -> int:
@@ -65,7 +66,7 @@ class Ports:
 
 
 class _Scan:
-    """Looks for free ports in a thread."""
+    """Looks for free ports in a thread of its own."""
 
     def __init__(self, avoided: Set[int]) -> None:
         self.found: list[int] = []
@@ -75,11 +76,11 @@ class _Scan:
         self._thread.start()
 
     def skip(self, port: int) -> None:
-        """Do not probe this port any more: an application is about to bind it, and would fail."""
+        """Do not probe this port any more: an application is about to bind the port, and would fail."""
         self._avoided.add(port)
 
     def is_outdated(self) -> bool:
-        """True if it has ended and another one may begin."""
+        """Return True if the scan has ended, and its result is so old that another scan may begin."""
         return not self._thread.is_alive() and time.monotonic() - self._began >= _SCAN_SECONDS
 
     def _run(self) -> None:
@@ -93,8 +94,8 @@ def _find_free(ports: Iterable[int], avoided: Set[int]) -> int | None:
 
 
 def _is_free(port: int) -> bool:
-    """Return True if no socket is bound to the port, listening or not. Probes without SO_REUSEADDR to find also
-    programs that have bound the port with that option and listen later."""
+    """Return True if no socket is bound to the port, listening or not. The probe does not set SO_REUSEADDR, so it
+    also finds a program that has bound the port with that option and will listen later."""
     return not _is_taken(socket.AF_INET, ("0.0.0.0", port)) and not (
         socket.has_dualstack_ipv6() and _is_taken(socket.AF_INET6, ("::", port))
     )

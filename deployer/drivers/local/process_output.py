@@ -1,7 +1,7 @@
-"""Reads what processes print, from files in the deploy folder; works in any process of the machine.
+"""Reads what processes print, from files in the deploy folder. Any process of the machine can use it.
 
-A file is bounded: its lines are moved to `<file>.1` now and then, and it begins anew. The files are not trusted, as
-processes may replace them: symbolic links, pipes and devices are skipped.
+The size of a file is limited: now and then its lines are moved to `<file>.1`, and it starts anew. Processes may replace
+the files, so symbolic links, pipes and devices are skipped.
 """
 
 import asyncio
@@ -88,7 +88,7 @@ def _read_files(
 
 @contextmanager
 def _opened(path: str, within: int | None = None) -> Iterator[int]:
-    """Open a folder. With `within`, a parent folder, symbolic links are refused."""
+    """Open a folder. With `within`, the folder is inside that parent, and symbolic links on the way are refused."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     found = os.open(path, flags if within is None else flags | os.O_NOFOLLOW, dir_fd=within)
     try:
@@ -100,7 +100,7 @@ def _opened(path: str, within: int | None = None) -> Iterator[int]:
 def _read_file(
     folder: int, deployment_id: int, name: re.Match[str], offsets: Mapping[str, int], most_bytes: int
 ) -> OutputPart | None:
-    """Return the part after the offset; None if the file is not a regular file, or was removed."""
+    """Return the output after the offset. None if the file is not a regular file, or was removed."""
     process, number = name[1], int(name[2])
     offset = offsets.get(f"{deployment_id}/{process}.{number}")
     piece = _read_piece(folder, name[0], offset, most_bytes)
@@ -129,8 +129,8 @@ def _read_file(
 def _read_piece(
     folder: int, name: str, offset: int | None, most_bytes: int
 ) -> tuple[bytes, int, bool] | None:
-    """Return the bytes after the offset, the offset at which they begin, and whether the file was cut since. Without an
-    offset, or after a cut, return the last whole lines."""
+    """Return the bytes after the offset, the offset of the first returned byte, and True if the file was cut since the
+    offset was read. Without an offset, or after a cut, return the last whole lines."""
     try:
         file = os.open(name, _ALONE, dir_fd=folder)
     except OSError:

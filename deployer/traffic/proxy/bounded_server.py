@@ -1,8 +1,9 @@
-"""aiohttp's server with bounds on request heads, backlogs and connections of an address.
+"""Extends aiohttp's server with limits for request heads, for unsent data, and for connections from one address.
 
-aiohttp bounds each header, but neither their sum nor the time for a head: a caller that never ends a head, or the
-trailers after a body, could hold megabytes on each connection forever. So could a caller that sends request after
-request without waiting for responses: at most one request waits while another is handled.
+aiohttp limits the size of each header, but neither the total size nor the time of a head. A caller that never ends a
+head, or the trailers after a body, could hold megabytes on each connection forever. A caller that sends request
+after request without waiting for responses could do the same: here at most one request waits while another is
+handled.
 """
 
 import asyncio
@@ -26,9 +27,10 @@ from pipeline_contracts.settings import Settings
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
-# A read may begin with the end of the previous request.
+# A read may begin with the end of the previous request, so it may be this much longer than a head.
 _MORE_BYTES = 1024
-# In addition to one read. Trailers are not forwarded, but the parser keeps them until their end.
+# Maximum size of trailers, in addition to one read. Trailers are not forwarded, but the parser keeps them until they
+# end.
 _TRAILER_BYTES = 16 * 1024
 
 
@@ -48,14 +50,15 @@ class CallerLimits:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "CallerLimits":
-        """Use the settings of the ingest edge."""
+        """Return the limits that the settings of the ingest edge name."""
         return cls(
             settings.max_head_bytes, settings.head_timeout_seconds, settings.max_connections_per_address
         )
 
 
 class BoundedServer(web.Server):
-    """Creates a `BoundedProtocol` for each connection. `trusts` returns True for the address of a gateway."""
+    """Creates a `BoundedProtocol` for each connection. `trusts`: returns True for the address of a trusted
+    gateway."""
 
     def __init__(
         self,
@@ -100,7 +103,7 @@ class BoundedProtocol(RequestHandler):
     def __init__(self, server: BoundedServer, **options: Any) -> None:
         super().__init__(server, **options)
         self._server = server
-        # One waiting request is enough. aiohttp reads until 32 wait, and resumes at 16.
+        # One waiting request is enough. By default, aiohttp reads until 32 requests wait, and resumes at 16.
         self._max_msg_queue_size = 2
         self._msg_queue_resume_size = 0
         self._limit_key: str | None = None
@@ -112,7 +115,7 @@ class BoundedProtocol(RequestHandler):
 
     @property
     def is_idle(self) -> bool:
-        """True if the connection waits for a request, possibly with a part of it."""
+        """Return True if the connection waits for a request. A part of the request may have arrived."""
         return self._waiter is not None and not self._waiter.done()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -121,7 +124,7 @@ class BoundedProtocol(RequestHandler):
         except Unavailable as problem:
             self._refuse_connection(cast(asyncio.Transport, transport), problem)
             return
-        # Forward nothing more to a caller that does not read.
+        # Forward nothing more to a caller that does not read what it receives.
         bound_buffers(transport, self, 0)
         super().connection_made(transport)
 
@@ -135,7 +138,7 @@ class BoundedProtocol(RequestHandler):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        # Also watch the backlog of a closing connection, which aiohttp no longer tracks.
+        # Also check the unsent data of a closing connection, which aiohttp no longer does.
         if self.transport is not None:
             self._backlog = self._server.watch.begin(self.transport, self.transport.abort)
 
@@ -169,7 +172,7 @@ class BoundedProtocol(RequestHandler):
             self._count_head(data)
 
     def _hold_pipelined(self) -> None:
-        """Pause reading while a request waits for another one; aiohttp's `start` resumes reading."""
+        """Pause reading while one request waits for another to end. aiohttp's `start` resumes reading."""
         if self._current_request is not None and self._messages and not self._buffer_paused:
             self._pause_reading_for_buffer()
 
@@ -200,13 +203,14 @@ class BoundedProtocol(RequestHandler):
         self._refuse(RequestTimeout(f"The head of the request did not arrive within {seconds:g} s."))
 
     def _refuse_connection(self, transport: asyncio.Transport, problem: Unavailable) -> None:
-        # Drop bytes that arrive meanwhile.
+        # Drop bytes that arrive until the connection is closed.
         self._force_close = True
         transport.write(_encode_problem(problem))
         transport.close()
 
     def _refuse(self, problem: Problem) -> None:
-        """Respond, unless another request is still in flight, and close: later bytes cannot be parsed."""
+        """Send an error response, unless another request is still in flight, and close the connection: later bytes
+        cannot be parsed."""
         self._end_head()
         if self.transport is not None and self._current_request is None and not self._messages:
             self.transport.write(_encode_problem(problem))

@@ -11,7 +11,7 @@ from deployer.traffic.proxy.watch import Watch, has_disconnected
 
 
 class CallerDisconnected(ConnectionError):
-    """The caller has closed the connection."""
+    """The caller has closed its connection."""
 
 
 class RelayedResponse(web.StreamResponse):
@@ -22,17 +22,17 @@ class RelayedResponse(web.StreamResponse):
         self._keep_alive = keep_alive
 
     async def prepare(self, request: web.BaseRequest) -> None:
-        """Do nothing."""
+        """Do nothing: the response is already written."""
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Do nothing."""
+        """Do nothing: the response is already written."""
 
 
 class Caller:
-    """The connection of a request.
+    """The connection over which a caller has sent a request.
 
-    The request ends if its caller sends nothing of the body for the watch's `silent_seconds`; a slow caller may take
-    any time. `BoundedProtocol` closes the connection of a caller that reads nothing of its response.
+    The proxy gives up a caller that sends no part of its body for the watch's `silent_seconds`. A slow caller may take
+    any time. `BoundedProtocol` cuts a caller that reads nothing of its response.
     """
 
     __slots__ = ("_watch", "has_response", "request")
@@ -41,24 +41,24 @@ class Caller:
         self.request = request
         self._watch = watch
         self.has_response = False
-        """True if a response head was written, so that no other response is possible."""
+        """True if a response head was written. No other response is possible then."""
 
     @property
     def peer(self) -> str:
-        """The caller's IP address."""
+        """Return the caller's IP address."""
         transport = self.request.transport
         name = transport.get_extra_info("peername") if transport is not None else None
         return str(name[0]).removeprefix("::ffff:") if isinstance(name, tuple) else "unknown"
 
     @property
     def has_disconnected_unnoticed(self) -> bool:
-        """True if the caller has closed the connection while the proxy does not read from it."""
+        """Return True if the caller has closed the connection while the proxy was not reading from it."""
         protocol, transport = self.request.protocol, self.request.transport
         is_paused = protocol._reading_paused or protocol._buffer_paused
         return is_paused and transport is not None and has_disconnected(transport)
 
     def write(self, data: bytes) -> None:
-        """Write without waiting. Raises `CallerDisconnected`."""
+        """Write bytes to the caller without waiting. Raises `CallerDisconnected`."""
         transport = self.request.transport
         if transport is None or transport.is_closing():
             raise CallerDisconnected
@@ -66,7 +66,7 @@ class Caller:
 
     @property
     def has_backlog(self) -> bool:
-        """True if written bytes wait for the caller to read."""
+        """Return True if written bytes still wait for the caller to read them."""
         return self.request.protocol.writing_paused
 
     async def drain(self) -> None:
@@ -87,11 +87,12 @@ class Caller:
             return await self.request.content.readany()
 
     def feed_to(self, pipe: Any) -> None:
-        """After an upgrade, pass received bytes to the pipe's `feed_data`."""
+        """After an upgrade of the connection, pass received bytes to `feed_data` of the pipe."""
         self.request.protocol.set_parser(pipe)
 
     def end_early(self, *, reset: bool) -> None:
-        """End the connection within a response. `reset`: a normal close would look like the end of the response."""
+        """End the connection in the middle of a response. `reset`: reset the connection, because a normal close would
+        look like the end of the response."""
         transport = self.request.transport
         if transport is None:
             return

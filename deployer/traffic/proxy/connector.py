@@ -49,13 +49,14 @@ class Connector:
     async def connect(
         self, routed: RoutedEnvironment, ends_at: float, avoided: Target | None = None
     ) -> TargetConnection:
-        """Connect to the least busy target that accepts, and to `avoided` only as the last one.
+        """Connect to the least busy target that accepts the connection. Try `avoided` last.
 
-        Raises `Unavailable` if no target accepts by `ends_at` (the loop's time) or none is awaited, and `NotFound` if
-        the route was removed.
+        Raises `Unavailable` if no target accepts before `ends_at` (in the loop's time) or if no target is expected,
+        and `NotFound` if the route was removed.
         """
         refused = {avoided}
-        # A new request does not try a target that refuses others: all held requests share one retry at a time.
+        # A new request does not try a target that refuses other requests: all held requests share one retry at a
+        # time.
         may_try = not routed.held.is_retrying
         is_new = True
         while True:
@@ -83,7 +84,7 @@ class Connector:
         upstream = None
         try:
             upstream = await open_upstream(target, self._listeners)
-            # The route may have changed during the connect. Then nothing may be sent to the old target.
+            # The route may have changed while connecting. The request must then not be sent to the old target.
             if routed.route is not None and target in routed.route.targets:
                 return TargetConnection(self._table, routed.environment_id, target, upstream)
         except UpstreamRefused:
@@ -99,7 +100,7 @@ class Connector:
     async def _wait_for_change(
         self, routed: RoutedEnvironment, route: Route, ends_at: float, *, is_new: bool
     ) -> None:
-        """Wait for a change of the route, or for this request's turn to retry a target that refused."""
+        """Wait until the route changes, or until this request may retry a target that has refused."""
         now = asyncio.get_running_loop().time()
         if not (route.targets or route.wakes or route.is_awaited):
             raise Unavailable("The application is not running.", retry_after=_RETRY_AFTER_SECONDS)
@@ -114,7 +115,7 @@ class Connector:
             )
 
     def _wake(self, routed: RoutedEnvironment, now: float, ends_at: float) -> None:
-        # Wake again only after the request that woke the environment has given up.
+        # Wake the environment again only after the request that woke it last has given up.
         if now >= routed.woken_until:
             routed.woken_until = ends_at
             self._on_request_asleep(routed.environment_id)

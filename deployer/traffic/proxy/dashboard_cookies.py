@@ -1,6 +1,7 @@
 """The cookies of the dashboard, which no application gets or sets. Pure.
 
-Browsers send cookies to every port of a host, and so to the applications if the dashboard has the same host name.
+Browsers send cookies to every port of a host, so applications on the dashboard's host name would receive the
+dashboard's cookies.
 """
 
 _NAMES = (b"pharos_session", b"pharos_oidc")
@@ -9,7 +10,7 @@ _SECURE_PREFIX = b"__Host-"
 
 
 def drop_dashboard_cookies(value: bytes) -> bytes:
-    """Return the value of a `Cookie` header without those of the dashboard; empty if nothing is left."""
+    """Return the value of a `Cookie` header without the cookies of the dashboard. Empty if no cookie is left."""
     if b"pharos_" not in value:
         return value
     pairs = (pair.strip() for pair in value.split(b";"))

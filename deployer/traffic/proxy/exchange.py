@@ -21,13 +21,14 @@ from deployer.traffic.proxy.watch import PeerSilent, Watch
 
 logger = logging.getLogger(__name__)
 
-# Safe methods: a repeat is harmless even if the ended instance has already executed the request.
+# Safe methods: repeating the request is harmless even if the ended instance has already executed it.
 _REPEATABLE = ("GET", "HEAD", "OPTIONS")
 _REPEATS = 2
 
 
 class Exchange:
-    """One request in flight. `response_timeout_seconds`: from the end of the request to the response's head."""
+    """Sends one request to an instance and forwards the response. `response_timeout_seconds`: the longest time from the
+    end of the request to the head of the response."""
 
     def __init__(
         self,
@@ -100,7 +101,8 @@ class Exchange:
                 sending.cancel()
 
     def _send(self, upstream: Upstream) -> asyncio.Task[None] | None:
-        """Write the head, and the body if it is complete; otherwise return a task that forwards the body."""
+        """Write the head, and also the body if it has arrived completely. Otherwise return a task that forwards the
+        body."""
         content = self._caller.request.content
         is_chunked = self._head.is_chunked
         try:
@@ -117,8 +119,8 @@ class Exchange:
         return asyncio.create_task(self._send_body(upstream))
 
     async def _send_body(self, upstream: Upstream) -> None:
-        """Forward the body. If the caller fails, cut the connection to the instance, so that the instance does not take
-        the part for the whole body, and store the fault."""
+        """Forward the body. If the caller fails, cut the connection to the instance, so that the instance does not
+        mistake a part for the whole body. Store the fault."""
         is_chunked = self._head.is_chunked
         try:
             while data := await self._caller.read():
@@ -127,7 +129,7 @@ class Exchange:
             if is_chunked:
                 upstream.send(LAST_CHUNK)
         except ConnectionError:
-            # The instance reads no more, but may have responded.
+            # The instance reads no more of the body, but may have responded.
             return
         except PeerSilent:
             self._caller_fault = GatewayTimeout(

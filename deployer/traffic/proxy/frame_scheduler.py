@@ -8,14 +8,14 @@ import asyncio
 from collections import OrderedDict, deque
 from typing import Protocol
 
-# Reads of one environment between two polls of the connections.
+# How many reads of one environment are parsed between two polls of the connections.
 MAX_READS_PER_POLL = 16
-# Frames of each of these reads: parsing them costs less than the read itself.
+# How many frames of each read are parsed at once: parsing this many costs less than the read itself.
 MAX_FRAMES_PER_READ = 64
 _FRAMES_PER_TURN = 256
-# Frames of all environments between two polls of the connections: about 0.3 ms.
+# How many frames of all environments are parsed between two polls of the connections: this takes about 0.3 ms.
 _MAX_FRAMES_PER_POLL = 2048
-# Cost of a turn in addition to its frames, mostly for a write.
+# What a turn costs in addition to its frames, counted in frames. Most of it is a write.
 _TURN_COST = 64
 
 
@@ -36,12 +36,12 @@ class FrameScheduler:
         self._is_scheduled = False
 
     def admit_read(self, environment_id: int) -> int:
-        """Return how many frames of the current read may be parsed at once; 0 if the whole read has to wait."""
+        """Return how many frames of the current read may be parsed at once. 0 if the whole read has to wait."""
         reads = self._reads.get(environment_id, 0)
         if reads >= MAX_READS_PER_POLL:
             return 0
         self._reads[environment_id] = reads + 1
-        # Not for each read: with little traffic, each scheduled run would cost an additional poll.
+        # Do not schedule a run for each read: with little traffic, each run would cost an additional poll.
         if reads == MAX_READS_PER_POLL // 2:
             self._schedule()
         return MAX_FRAMES_PER_READ

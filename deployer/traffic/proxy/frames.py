@@ -25,11 +25,11 @@ class Frames:
         self._header = b""
         self._left = 0
         self.has_closed = False
-        """True if a close frame has begun."""
+        """True if a close frame has begun in this direction."""
 
     @property
     def is_between(self) -> bool:
-        """True if the last byte so far has completed a frame."""
+        """Return True if the last byte so far was the end of a frame."""
         return not (self._left or self._header)
 
     def feed(self, data: bytes, limit: int) -> tuple[int, int, int]:
@@ -74,7 +74,7 @@ def _read_size(data: bytes, start: int) -> int:
 
 
 def write_going_away(*, masked: bool) -> bytes:
-    """Return a close frame with status 1001. `masked`: as from a client."""
+    """Return a close frame with status 1001. `masked`: True to mask the frame, as a client must."""
     if not masked:
         return bytes((_FIN_CLOSE, len(_GOING_AWAY))) + _GOING_AWAY
     key = os.urandom(_KEY_BYTES)

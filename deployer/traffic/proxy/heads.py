@@ -1,7 +1,7 @@
-"""Reads a request's host, and builds the heads of forwarded requests and responses. Pure.
+"""Reads the host of a request, and builds the heads of forwarded requests and responses. Does no I/O.
 
-The heads are unambiguous: one target, one `Host`, one framing of the body, each header on a line of its own (RFC 9112,
-sections 3.2 and 6.3; RFC 9110, section 7.6).
+A forwarded head has only one meaning: it has one target, one `Host`, one header that delimits the body, and each header
+on a line of its own (RFC 9112, sections 3.2 and 6.3; RFC 9110, section 7.6).
 """
 
 from collections.abc import Iterable
@@ -27,16 +27,16 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     )
 )
-# Written by this proxy.
+# This proxy writes these headers itself.
 _FORWARDED = frozenset((b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host"))
-# `Connection` may not remove headers that say where a message goes and ends.
+# `Connection` must not remove headers that say where a message goes and where it ends.
 _NOT_REMOVABLE = frozenset((b"host", b"content-length", b"expect", b"cookie", b"authorization"))
 
 Headers = Iterable[tuple[bytes, bytes]]
 
 
 class RequestHead(NamedTuple):
-    """A request's head as sent to an application, and its properties."""
+    """The head of a request as it is sent to an application, and its properties."""
 
     data: bytes
     is_chunked: bool
@@ -49,7 +49,7 @@ class RequestHead(NamedTuple):
 def read_host(headers: Headers, target: str) -> str:
     """Return the requested host, in lower case, without its port or a final dot.
 
-    Raises `BadRequest` for none or several `Host` headers, or if an absolute `target` has another host.
+    Raises `BadRequest` if there is not exactly one `Host` header, or if an absolute `target` has another host.
     """
     hosts = [value for name, value in headers if name.lower() == b"host"]
     if len(hosts) != 1 or not hosts[0]:
@@ -111,7 +111,7 @@ def write_request_head(
     framing = _choose_framing(length, codings, is_http_11)
     if framing:
         lines.append(framing)
-        # An upgrade has no body: later bytes could be read as a body or as frames.
+        # An upgrade must not have a body: bytes after it could be read as a body or as frames.
         is_upgrade = False
     if expect and expect != b"100-continue":
         raise ExpectationFailed("Expect knows 100-continue only.")
@@ -119,7 +119,7 @@ def write_request_head(
         lines.append(b"Expect: 100-continue")
     if not keeps_forwarded:
         lines += _forwarding_headers(peer, scheme, host)
-    # One request per connection: no request is lost to an application that closes an idle connection.
+    # Each request has a connection of its own: an application that closes an idle connection loses no request.
     lines += (b"Connection: Upgrade", b"Upgrade: websocket") if is_upgrade else (b"Connection: close",)
     lines.insert(0, b"Host: " + host)
     first = f"{method} {_origin_form(target)} HTTP/1.1".encode("utf-8", "surrogateescape")

@@ -1,9 +1,10 @@
-"""The requests of one environment that wait for a target, with shared retries."""
+"""Holds the requests of one environment that wait for a target. They retry in turns."""
 
 import asyncio
 from collections import OrderedDict
 
-# There is no event for a target that accepts connections again, or for the end of the check of a new listener.
+# No event reports that a target accepts connections again, or that a new listener was checked. So the queue retries
+# after a pause.
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 0.4
 _WOKEN_PER_SUCCESS = 2
@@ -33,7 +34,8 @@ class HeldRequests:
         return self._retry is not None and bool(self._waiting)
 
     async def wait(self, seconds: float, *, is_retried: bool) -> bool:
-        """Wait for a wake-up, with `is_retried` also for a retry. Return False after `seconds` without a wake-up."""
+        """Wait until the request is woken by a change of the route, or with `is_retried` also for a retry. Return
+        False if `seconds` pass first."""
         woken = asyncio.get_running_loop().create_future()
         self._waiting[woken] = None
         if is_retried:
@@ -75,14 +77,14 @@ class HeldRequests:
     def _retry_one(self) -> None:
         self._retry = None
         self._wake(1)
-        # Also if the woken request never retries because its caller has disconnected.
+        # Wake the next request even if the woken one never retries because its caller has disconnected.
         if self._waiting:
             self._schedule_retry()
 
     def _wake(self, count: int) -> None:
         while count and self._waiting:
             woken, _ = self._waiting.popitem(last=False)
-            # A done future: its caller has just disconnected.
+            # A future that is done belongs to a caller that has disconnected.
             if not woken.done():
                 woken.set_result(None)
                 count -= 1

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from deployer.traffic.interface import Target
 
-# How long both sides have to receive the close frame and reply.
+# How many seconds both sides have to receive the close frame and to reply.
 CLOSING_SECONDS = 2.0
 
 
@@ -31,14 +31,15 @@ class OpenStreams:
 
     @property
     def web_sockets(self) -> int:
-        """The number of open WebSockets."""
+        """Return the number of open WebSockets."""
         return sum(stream.is_web_socket for stream in self._streams)
 
     @contextmanager
     def opened(
         self, environment_id: int, target: Target, end: Callable[[], None], *, is_web_socket: bool
     ) -> Iterator[None]:
-        """Track a stream during the block. `end` starts its end, without waiting."""
+        """Track a stream during the block. `end`: a function that begins to end the stream and does not
+        wait."""
         stream = _Stream(environment_id, target, end, is_web_socket)
         self._streams.add(stream)
         try:
@@ -61,7 +62,7 @@ async def _end(streams: list[_Stream]) -> None:
         stream.end()
     if streams:
         waits = [asyncio.ensure_future(stream.closed.wait()) for stream in streams]
-        # A little longer than the streams' own timeout.
+        # Wait a little longer than the timeout of the streams themselves.
         await asyncio.wait(waits, timeout=CLOSING_SECONDS + 0.5)
         for wait in waits:
             wait.cancel()

@@ -1,4 +1,4 @@
-"""Headers in which a gateway reports the origin of a request, and which a caller could forge. Pure."""
+"""Lists headers in which a gateway reports the origin of a request, and which a caller could forge. Does no I/O."""
 
 CLAIM_NAMES = (
     "CF-Connecting-IP",
@@ -13,7 +13,7 @@ CLAIM_NAMES = (
     "Forwarded",
     "Forwarded-For",
     "Front-End-Https",
-    # CGI makes it HTTP_PROXY, which HTTP clients obey.
+    # CGI turns this header into the variable HTTP_PROXY, which HTTP clients obey.
     "Proxy",
     "Proxy-Client-IP",
     "True-Client-IP",

@@ -20,7 +20,7 @@ __all__ = [
 
 
 class BadRequest(Problem):
-    """The request has no unambiguous target or end."""
+    """The target or the end of the request is not unambiguous."""
 
     status = 400
     slug = "bad-request"
@@ -28,7 +28,7 @@ class BadRequest(Problem):
 
 
 class ExpectationFailed(Problem):
-    """`Expect` has a value that HTTP does not define."""
+    """The request has an `Expect` header with a value that HTTP does not define."""
 
     status = 417
     slug = "expectation-failed"
@@ -36,7 +36,7 @@ class ExpectationFailed(Problem):
 
 
 class HeadTooLarge(Problem):
-    """Request line and headers are too long."""
+    """The request line and the headers together are too long."""
 
     status = 431
     slug = "head-too-large"
@@ -44,7 +44,7 @@ class HeadTooLarge(Problem):
 
 
 class NotImplementedHere(Problem):
-    """A method or a transfer coding that is not forwarded."""
+    """The proxy does not forward this method or this transfer coding."""
 
     status = 501
     slug = "not-implemented"

@@ -17,7 +17,8 @@ class _Framing(NamedTuple):
     header: bytes
     is_chunked: bool
     by_closing: bool
-    """The end of the connection ends the body: the only framing of HTTP/1.0 without a length."""
+    """No header delimits the body: it ends with the connection. HTTP/1.0 has no other way for a body without a
+    length."""
 
 
 class UpstreamResponse:
@@ -34,12 +35,12 @@ class UpstreamResponse:
 
     @property
     def is_event_stream(self) -> bool:
-        """True for server-sent events, whose readers reconnect when the stream ends."""
+        """Return True for server-sent events. Their readers reconnect when the stream ends."""
         kind = self._message.headers.get("Content-Type", "").partition(";")[0]
         return kind.strip().lower() == "text/event-stream"
 
     def end(self) -> None:
-        """End an event stream early, so that it looks complete unless it has a length."""
+        """End an event stream early. The caller sees a complete stream, unless it has a `Content-Length`."""
         self._is_ended = True
         self._upstream.cut()
 
@@ -85,7 +86,7 @@ class UpstreamResponse:
             await caller.drain()
             return
         if body.total_bytes == 0:
-            # A stream without events so far: write its head now.
+            # The stream has no events so far: write its head now.
             caller.write(waiting)
             waiting = b""
         while data := await read_body(body):

@@ -14,9 +14,9 @@ class RoutedEnvironment:
     def __init__(self, environment_id: int, route: Route) -> None:
         self.environment_id = environment_id
         self.route: Route | None = route
-        """None: the route was removed."""
+        """The current route. None if it was removed."""
         self.woken_until = -math.inf
-        """The deadline of the request that last woke the environment, in the loop's time."""
+        """The deadline of the last request that woke the environment, in the loop's time."""
         self.held = HeldRequests()
 
     def change(self, route: Route | None) -> None:
@@ -47,7 +47,7 @@ class RouteTable:
         routed = self._routed.pop(environment_id, None)
         if routed is None:
             routed = RoutedEnvironment(environment_id, route)
-        # Move to the end: a host in two routes belongs to the last one.
+        # Move the route to the end: if two routes have the same host, the last one gets its requests.
         self._routed[environment_id] = routed
         self._by_host = self._hosts_with(routed, route)
         routed.change(route)
@@ -64,7 +64,8 @@ class RouteTable:
         return kept | dict.fromkeys(route.hosts, routed)
 
     def count_in_flight(self, environment_id: int, target: Target) -> int:
-        """Return the number of requests of the target, counted from before the connect to the end of the response."""
+        """Return the number of the target's requests in flight. A request counts from before the connect until its
+        response has ended."""
         return self._in_flight.get((environment_id, target), 0)
 
     def take(self, environment_id: int, target: Target) -> None:

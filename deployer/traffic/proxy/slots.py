@@ -1,4 +1,4 @@
-"""Shares the proxy's slots among environments."""
+"""Shares the number of requests that the proxy can handle at once (its slots) among the environments."""
 
 from deployer.traffic.proxy.refusals import Unavailable
 
@@ -6,8 +6,9 @@ from deployer.traffic.proxy.refusals import Unavailable
 class Slots:
     """Counts the open requests, streams and WebSockets of each environment.
 
-    An environment gets a further slot while it has fewer than are free: a single one gets at most half of `total`. It
-    always gets its first `reserved` slots, beyond `total` if necessary, so no environment can exclude another one.
+    An environment gets another slot while it has fewer slots than are free, so a single environment gets at most half
+    of `total`. Each environment always gets its first `reserved` slots, even beyond `total`, so no environment can
+    exclude another one.
     """
 
     def __init__(self, total: int, reserved: int = 16) -> None:
@@ -18,7 +19,7 @@ class Slots:
 
     @property
     def taken(self) -> int:
-        """The number of taken slots of all environments."""
+        """Return the number of slots that all environments together have taken."""
         return self._total - self._free
 
     def take(self, environment_id: int) -> None:
@@ -34,7 +35,7 @@ class Slots:
         self._free -= 1
 
     def release(self, environment_id: int) -> None:
-        """Release a slot."""
+        """Release a slot of the environment."""
         self._free += 1
         left = self._taken[environment_id] - 1
         if left:

@@ -27,12 +27,12 @@ from pipeline_contracts.errors import Problem
 logger = logging.getLogger(__name__)
 
 _IDLE_SECONDS = 75.0
-# The time for a caller to read the response if it is refused within its body.
+# How many seconds a caller has to read the response if the proxy refuses the request before its body has ended.
 _LINGERING_SECONDS = 2.0
 _BACKLOG = 1024
 _POLL_SECONDS = 0.05
 _CUT_SECONDS = 0.1
-# aiohttp buffers up to twice this of a body that is not forwarded, and one more read.
+# aiohttp buffers up to twice this size of a body that is not forwarded, plus one read.
 _BODY_BYTES = 16 * 1024
 _HOST_CHARACTERS = 255
 
@@ -45,12 +45,12 @@ class StreamingProxy:
     """A `Traffic` in this process. With `listeners`, it sends nothing to a port that another program has taken.
 
     `on_request_asleep` is called, with the environment's ID, for a request to a sleeping environment; it must not
-    block. `response_timeout_seconds`: the time of an application from a request's end to its response's head.
-    `silent_seconds`: how long a caller or an application may send or read nothing in the middle of a body.
-    `requests_at_once`: the number of requests, streams and WebSockets, each of which needs two file descriptors.
-    `Slots` shares it among environments, with `reserved` for each. `held_at_once`: the number of requests of one
-    environment that may be held. `trusts` returns True for the address of a trusted gateway, whose X-Forwarded-*
-    headers are kept.
+    block. `response_timeout_seconds`: how long an application may take from the end of the request to the head of
+    its response. `silent_seconds`: how long a caller or an application may send or read nothing in the middle of a
+    body. `requests_at_once`: the number of requests, streams and WebSockets, each of which needs two file
+    descriptors. `Slots` shares it among environments, with `reserved` for each. `held_at_once`: the number of
+    requests of one environment that may be held. `trusts` returns True for the address of a trusted gateway, whose
+    X-Forwarded-* headers are kept.
     """
 
     def __init__(

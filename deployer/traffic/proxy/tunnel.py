@@ -18,7 +18,7 @@ from deployer.traffic.proxy.watch import Watch
 
 
 class _Pipe:
-    """One direction of a tunnel. aiohttp feeds received bytes to the pipe in place of its own frame reader.
+    """Forwards one direction of a tunnel. aiohttp passes received bytes to the pipe instead of its own frame reader.
 
     The pipe pauses its source while the sink is full, or while bytes are pending.
     """
@@ -44,7 +44,7 @@ class _Pipe:
         self._is_closed = False
         self._frames = Frames()
         self.closed = asyncio.Event()
-        """Set when the source has ended the WebSocket."""
+        """Set when the source has sent a close frame."""
 
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
         if self._pending:
@@ -75,7 +75,7 @@ class _Pipe:
         return count
 
     def finish(self) -> None:
-        """Forward the waiting bytes at the end of the tunnel, as far as the WebSocket may still send."""
+        """At the end of the tunnel, forward the waiting bytes that the WebSocket may still send."""
         pending, self._pending = self._pending, b""
         transport = self._sink.transport
         if pending and not self._close_frame and transport is not None and not transport.is_closing():
@@ -102,8 +102,8 @@ class _Pipe:
         self._ended.set()
 
     def close_with(self, last: bytes) -> None:
-        """Pass on no further frame but `last`, which ends the WebSocket. Do nothing if the source has ended it already,
-        or if the pipe is shut already."""
+        """Forward no further frame except `last`, which ends the WebSocket. Do nothing if the source has sent a close
+        frame already, or if the pipe is shut already."""
         transport = self._sink.transport
         if self._close_frame or self._frames.has_closed or transport is None or transport.is_closing():
             return
@@ -141,9 +141,9 @@ class _Pipe:
 
 
 class Tunnel:
-    """Forwards bytes until one side ends, or reads nothing of its backlog for the watch's `silent_seconds`.
+    """Forwards bytes until one side ends, or reads none of its waiting bytes for the watch's `silent_seconds`.
 
-    Then closes the other side after sending its backlog.
+    Then sends the bytes that wait for the other side, and closes that side.
     """
 
     def __init__(

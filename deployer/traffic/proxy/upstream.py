@@ -18,24 +18,25 @@ from deployer.listeners.owners import ListenerOwners
 from deployer.traffic.interface import Target
 from deployer.traffic.proxy.heads import HEAD_BYTES
 
-# An address that does not respond counts as one that refuses.
+# A target that does not respond within this time counts as refusing.
 _CONNECT_SECONDS = 5.0
-# aiohttp buffers up to twice this of a body: it stops reading after two reads, not after one.
+# aiohttp buffers up to twice this size of a body: it stops reading after two reads, not after one.
 _BODY_BYTES = READ_BYTES // 2
 _UNSENT_BYTES = 32 * 1024
-# Both in addition to one read. aiohttp bounds each header, not their sum. Buffered trailers are not used.
+# Maximum size of all heads and of all trailers, each in addition to one read. aiohttp limits each header, but not their
+# sum. Buffered trailers are not used.
 _HEADS_BYTES = 2 * HEAD_BYTES
 _TRAILER_BYTES = 16 * 1024
 # The parser parses a whole piece at once, and a piece may consist of the shortest possible heads.
 _HEAD_PIECE_BYTES = 1024
-# The proxy forwards them without waiting for the caller to read.
+# The proxy forwards interim responses without waiting for the caller to read them.
 _MAX_INTERIM_RESPONSES = 15
-# The time for the last bytes of a WebSocket to be sent.
+# How many seconds the last bytes of a WebSocket have to be sent.
 _CLOSE_SECONDS = 10.0
 
 
 class UpstreamRefused(Exception):
-    """No program listens at the target, or another one than its instance. Nothing was sent."""
+    """No program listens at the target, or the program is not the expected instance. Nothing was sent."""
 
 
 class UpstreamDied(Exception):
@@ -60,7 +61,7 @@ class _ResponseEnded(Exception):
 
 
 class Upstream(ResponseHandler):
-    """Created by `open_upstream`. End it with `abort` or `end_tunnel`."""
+    """A connection to an instance for one request. Created by `open_upstream`. End it with `abort` or `end_tunnel`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
@@ -75,7 +76,7 @@ class Upstream(ResponseHandler):
         bound_buffers(transport, self, _UNSENT_BYTES)
 
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
-        """Take a head from the parser. Ignore heads after the first final one."""
+        """Receive a head from the parser. Ignore heads after the first final one."""
         message, body = data
         if self._body is not None or self._has_too_many_interim:
             return
@@ -121,7 +122,7 @@ class Upstream(ResponseHandler):
 
     def _read_body(self, data: bytes, body: StreamReader) -> None:
         if body.is_eof():
-            # Bytes after the response belong to no request.
+            # Bytes after the response belong to no request, so stop reading.
             self.pause()
             return
         before = body.total_bytes
@@ -131,7 +132,7 @@ class Upstream(ResponseHandler):
         if body.total_bytes != before:
             self._trailer_bytes = 0
             return
-        # Trailers, or extensions of chunks.
+        # These bytes are trailers, or extensions of chunks.
         self._trailer_bytes += len(data)
         if self._trailer_bytes > _TRAILER_BYTES and not body.is_eof():
             self.cut()
@@ -150,8 +151,8 @@ class Upstream(ResponseHandler):
         self.transport.write(data)
 
     def expect_response(self, *, to_head: bool) -> None:
-        """Prepare for a response, before sending the request. `to_head`: the response has no body, despite its
-        headers."""
+        """Prepare for a response, before the request is sent. `to_head`: True for a HEAD request, whose response has no
+        body despite its headers."""
         self.set_response_params(
             skip_payload=to_head,
             read_until_eof=True,
@@ -175,11 +176,11 @@ class Upstream(ResponseHandler):
             raise UpstreamDied(str(error)) from None
 
     def pause(self) -> None:
-        """Pause reading."""
+        """Pause reading from the instance."""
         self._pause_reading_for_buffer()
 
     def resume(self) -> None:
-        """Resume reading after `pause`."""
+        """Resume reading from the instance after `pause`."""
         self._resume_reading_for_buffer()
 
     def cut(self) -> None:
@@ -192,7 +193,7 @@ class Upstream(ResponseHandler):
         self.set_parser(pipe, None)
 
     def end_tunnel(self) -> None:
-        """Close after sending the written bytes."""
+        """Close the connection after the written bytes are sent."""
         transport = self.transport
         if transport is not None:
             self.close()
@@ -208,7 +209,8 @@ async def read_body(body: StreamReader) -> bytes:
 
 
 async def open_upstream(target: Target, listeners: ListenerOwners | None = None) -> Upstream:
-    """Connect to the target; with `listeners`, only to the instance of its port. Raises `UpstreamRefused`."""
+    """Connect to the target. With `listeners`, connect only to the instance that the port was assigned to. Raises
+    `UpstreamRefused`."""
     loop = asyncio.get_running_loop()
     known = frozenset() if listeners is None else listeners.verified_cookies(target.port)
     try:
@@ -219,8 +221,8 @@ async def open_upstream(target: Target, listeners: ListenerOwners | None = None)
     except OSError as error:
         raise UpstreamRefused(str(error)) from None
     if transport.get_extra_info("sockname") == transport.get_extra_info("peername"):
-        # Linux lets a socket connect to itself if no program listens on a port of the ephemeral range. If kept open,
-        # the connection would take the port from the starting instance.
+        # Linux can connect a socket to itself if no program listens on a port of the ephemeral range. An open
+        # connection of this kind would keep the port from the instance that is starting.
         transport.abort()
         raise UpstreamRefused("Nobody listens; the connection reached itself.")
     if listeners is not None and not listeners.is_owned(target.port, known):

@@ -28,7 +28,7 @@ _SWEEPS_PER_SILENCE = 4
 _TCP_CLOSE = 7
 _TCP_CLOSE_WAIT = 8
 
-# Fewer requests leave too little memory behind.
+# After fewer requests, too little memory is left to return.
 _ENDED_REQUESTS = 100
 
 
@@ -37,7 +37,7 @@ class PeerSilent(Exception):
 
 
 class WatchedCaller(Protocol):
-    """The part of a `Caller` that a sweep uses."""
+    """The methods of a `Caller` that a sweep uses."""
 
     @property
     def has_disconnected_unnoticed(self) -> bool: ...
@@ -57,7 +57,7 @@ class Watch:
         self._callers: set[WatchedCaller] = set()
         self._memory = MemoryTrim()
         self._trim = find_malloc_trim()
-        # A thread of its own: slow calls in the shared pool must not delay the sweeps.
+        # Use a thread of its own: slow calls of others in the shared pool must not delay the sweeps.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="trim")
 
     def enter(self, caller: WatchedCaller) -> None:
@@ -94,7 +94,7 @@ class Watch:
         self._backlogs.end(backlog)
 
     async def run(self) -> None:
-        """Sweep until cancelled."""
+        """Check all connections again and again (sweep) until cancelled."""
         pause = min(self.silent_seconds / _SWEEPS_PER_SILENCE, _MAX_SECONDS_BETWEEN_SWEEPS)
         while True:
             await asyncio.sleep(pause)

@@ -1,1 +1,2 @@
-"""HTTP requests of channels to other servers, limited in time and size, and only to checked addresses."""
+"""Sends HTTP requests of channels to other servers. They have limits for time and size, and only go to
+checked addresses."""

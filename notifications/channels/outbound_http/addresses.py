@@ -1,7 +1,7 @@
 """Decides which IP addresses a channel may connect to.
 
-Members of an account choose the receivers of messages. With an address inside the operator's network they could reach
-services that only the operator's machines may reach (server-side request forgery, SSRF).
+Members of an account choose the receivers of messages. If they name an address in the operator's network, they could
+reach services that only the operator's machines may reach (server-side request forgery, SSRF).
 """
 
 import ipaddress
@@ -10,7 +10,7 @@ from typing import Literal
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 Refusal = Literal["private", "never"]
-"""`private`: the operator may allow the address. `never`: no setting allows it."""
+"""Why an address is refused. `private`: the operator may allow it by a setting. `never`: no setting allows it."""
 
 _PRIVATE = tuple(
     ipaddress.ip_network(network)
@@ -20,7 +20,7 @@ _PRIVATE = tuple(
         "10.0.0.0/8",
         "172.16.0.0/12",
         "192.168.0.0/16",
-        # Shared addresses of carriers (carrier-grade NAT); Tailscale uses them too.
+        # Addresses that carriers share among customers (carrier-grade NAT). Tailscale uses them too.
         "100.64.0.0/10",
         "fc00::/7",
     )
@@ -28,10 +28,11 @@ _PRIVATE = tuple(
 _METADATA = tuple(
     ipaddress.ip_network(network)
     for network in (
-        # Link-local: the metadata services of AWS, Google, Azure and others hand out credentials at 169.254.169.254.
+        # Link-local addresses. At 169.254.169.254, the metadata services of AWS, Google, Azure and others hand out
+        # credentials.
         "169.254.0.0/16",
         "fe80::/10",
-        # Metadata services of AWS over IPv6 and of Alibaba, and Azure's host agent, whose address looks public.
+        # The metadata services of AWS over IPv6 and of Alibaba, and Azure's host agent, whose address looks public.
         "fd00:ec2::254/128",
         "100.100.100.200/32",
         "168.63.129.16/32",
@@ -43,10 +44,10 @@ _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 _TUNNELS_AND_EXAMPLES = tuple(
     ipaddress.IPv6Network(network)
     for network in (
-        # Teredo and 6to4 addresses contain an IPv4 address. Both are retired, so no receiver uses them.
+        # Addresses of Teredo and 6to4 contain an IPv4 address. Both protocols are retired, so no receiver uses them.
         "2001::/32",
         "2002::/16",
-        # Documentation addresses; Python 3.11 considers the second range public.
+        # Addresses for documentation. Python 3.11 considers the second range public.
         "2001:db8::/32",
         "3fff::/20",
     )
@@ -54,10 +55,10 @@ _TUNNELS_AND_EXAMPLES = tuple(
 
 
 def find_refusal(address: IPAddress) -> Refusal | None:
-    """Return why an address is refused: `private` if the operator can allow it, else `never`. None for a public
-    address.
+    """Return why an address is refused: `private` if the operator can allow it, `never` otherwise. Return None for a
+    public address.
 
-    An IPv4 address inside an IPv6 address (mapped, or NAT64 of RFC 6052) decides for the whole address.
+    If an IPv6 address contains an IPv4 address (mapped, or NAT64 as in RFC 6052), the IPv4 address decides.
     """
     if isinstance(address, ipaddress.IPv6Address):
         if address in _MAPPED or address in _NAT64:

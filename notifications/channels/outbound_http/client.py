@@ -1,4 +1,5 @@
-"""HTTP requests to receivers: one request, no redirects, 15 s in total, and at most 64 KiB of the response."""
+"""Sends HTTP requests to receivers. It follows no redirects, takes at most 15 s for a request, and reads at most 64
+KiB of the response."""
 
 import asyncio
 import functools
@@ -25,7 +26,7 @@ from notifications.channels.outbound_http.resolver import (
 )
 
 TOTAL_SECONDS = 15.0
-"""Seconds for a request, including name resolution, TLS and the response."""
+"""Time limit of a request in seconds, including name resolution, TLS and the response."""
 MAX_RESPONSE_BYTES = 64 * 1024
 _MAX_CONNECTIONS = 100
 _IDLE_SECONDS = 15.0
@@ -38,7 +39,7 @@ class Reply:
     host: str
     status: int
     headers: Mapping[str, str]
-    """Case-insensitive."""
+    """The headers of the response. Names are compared without regard to case."""
     body: bytes
     """The first 64 KiB of the body, or less if the connection broke after the status."""
     received_at: datetime
@@ -63,15 +64,15 @@ class OutboundHttp:
     async def post(
         self, url: str, body: bytes, headers: Mapping[str, str], *, seconds: float = TOTAL_SECONDS
     ) -> Reply:
-        """Post the body once and return the response, whatever its status. Raises `DeliveryFailed`."""
+        """Post the body once. Return the response, whatever its status. Raises `DeliveryFailed`."""
         return await self.request("POST", url, body, headers, seconds=seconds)
 
     async def request(
         self, method: str, url: str, body: bytes, headers: Mapping[str, str], *, seconds: float
     ) -> Reply:
-        """Send the request once and return the response, whatever its status.
+        """Send the request once. Return the response, whatever its status.
 
-        Raises `DeliveryFailed` if there is no response. Its text contains the host, never the rest of the URL.
+        Raises `DeliveryFailed` if there is no response. Its text contains the host, but no other part of the URL.
         """
         if find_http_url_fault(url) is not None:
             raise DeliveryFailed("The URL of the channel is not valid. Set it again.", is_permanent=True)
@@ -104,7 +105,8 @@ class OutboundHttp:
             raise DeliveryFailed(f"{host} {_explain(error)}") from None
 
     def _check_literal(self, host: str, port: int | None) -> None:
-        """Raise `AddressRefused` for a refused IP address: aiohttp calls the resolver for names only."""
+        """Raise `AddressRefused` if the host is a refused IP address. This check is needed because aiohttp calls the
+        resolver only for names."""
         if (host, port) in self._endpoints:
             return
         try:
@@ -115,8 +117,8 @@ class OutboundHttp:
 
 
 async def _read_beginning(response: aiohttp.ClientResponse, deadline: float) -> bytes:
-    """Return the first 64 KiB, or the bytes received before the connection breaks or the time is over: the status has
-    arrived, and it decides."""
+    """Return the first 64 KiB of the body. If the connection breaks or the time is over, return what was received so
+    far: the status has arrived, and only the status decides."""
     received = bytearray()
     try:
         async with asyncio.timeout_at(deadline):
@@ -127,14 +129,14 @@ async def _read_beginning(response: aiohttp.ClientResponse, deadline: float) -> 
                 received += chunk
     except (aiohttp.ClientError, OSError, RuntimeError, TimeoutError):
         pass
-    # Without this, releasing the response would wait for the rest of its body.
+    # Without this, releasing the response would wait for the rest of the body.
     response.close()
     return bytes(received)
 
 
 @functools.cache
 def _system_tls() -> ssl.SSLContext:
-    """Return one TLS context for the whole process, because reading the system's certificates takes 30 ms."""
+    """Return a TLS context that the whole process shares, because reading the system's certificates takes 30 ms."""
     return ssl.create_default_context()
 
 
@@ -147,12 +149,12 @@ async def open_outbound_http(
     tls: ssl.SSLContext | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> AsyncIterator[OutboundHttp]:
-    """Open the client without connecting. `lookup` and `tls` default to those of the system. `endpoints` are private
-    addresses that are allowed; they may change while the client is open."""
+    """Open the client, without connecting to anything. `lookup`, `tls`: default to those of the system. `endpoints`:
+    private addresses that are allowed; they may change while the client is open."""
     system = SystemLookup()
     connector = aiohttp.TCPConnector(
         resolver=CheckedResolver(lookup or system, allow_private=allow_private),
-        # Each connection resolves its name and checks the addresses.
+        # Each new connection resolves its name and checks the addresses again.
         use_dns_cache=False,
         socket_factory=functools.partial(
             open_checked_socket, allow_private=allow_private, endpoints=endpoints
@@ -164,7 +166,7 @@ async def open_outbound_http(
     try:
         async with aiohttp.ClientSession(
             connector=connector,
-            # `post` has its own timeout, which also covers name resolution.
+            # `post` has a timeout of its own, which also covers name resolution.
             timeout=aiohttp.ClientTimeout(total=None),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
@@ -177,7 +179,7 @@ async def open_outbound_http(
 
 
 def _explain(error: Exception) -> str:
-    """Return the failure of a connection as a phrase that follows the name of the host."""
+    """Return why a connection failed, as a phrase that follows the name of the host."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         cause = error.certificate_error
         reason = (getattr(cause, "verify_message", "") or "verification failed").rstrip(".")

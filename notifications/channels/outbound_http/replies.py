@@ -1,4 +1,5 @@
-"""Decides what a response means: delivered, retry, or a permanent failure."""
+"""Decides what the response of a receiver means: the message is delivered, must be sent again, or can never be
+delivered."""
 
 import datetime as dt
 import email.utils
@@ -11,12 +12,13 @@ from notifications.channels.outbound_http.client import Reply
 from notifications.render.words import to_line
 
 MAX_RETRY_AFTER = 3600.0
-"""Longest wait that a receiver can request, in seconds."""
+"""The longest wait that a receiver can ask for, in seconds."""
 MAX_EXCERPT = 300
-"""Characters of a response that an error quotes."""
+"""Maximum number of characters of a response that an error text quotes."""
 _MIN_SECRET = 6
 _RETRIED = frozenset({408, 425, 429})
-# Statuses about the content. It does not change, so a retry would only delay the messages after it.
+# Statuses that refuse the content of a message. The content does not change, so a retry would only delay later
+# messages.
 _REFUSES_CONTENT = frozenset({400, 413, 415, 422})
 
 
@@ -29,10 +31,10 @@ def check_reply(
     hint: str = "",
     retry_after: float | None = None,
 ) -> None:
-    """Return if the receiver accepted the message (2xx).
+    """Return if the receiver accepted the message (2xx), and raise `DeliveryFailed` otherwise.
 
-    `name` is the receiver's name in error texts, `hint` the advice for a permanent error, and `retry_after` a wait that
-    the body requests. Error texts never contain values of `secrets`.
+    `name`: how error texts call the receiver. `hint`: advice for a permanent error. `retry_after`: the wait in seconds
+    that the body of the response asks for. Error texts never contain values of `secrets`.
 
     Raises `DeliveryFailed`. 408, 425, 429 and 5xx are retried; 410 turns the channel off; all others are permanent.
     With `retry_client_errors`, other 4xx are retried too, except for 400, 413, 415 and 422.
@@ -59,7 +61,8 @@ def check_reply(
 
 
 def read_retry_after(headers: Mapping[str, str], now: dt.datetime) -> float | None:
-    """Return the seconds of the header Retry-After, which is a number or an HTTP date; None: absent or unreadable."""
+    """Return the seconds in the Retry-After header, which contains a number or an HTTP date. None if the header is
+    missing or unreadable."""
     value = headers.get("Retry-After", "").strip()
     if not value or len(value) > 64:
         return None
@@ -77,27 +80,27 @@ def read_retry_after(headers: Mapping[str, str], now: dt.datetime) -> float | No
 
 
 def cap_retry_after(seconds: float | None) -> float | None:
-    """Return a wait between 0 and an hour; None for None and for values that are not numbers."""
+    """Return the wait, limited to the range from 0 to an hour. None if the input is None or not a number."""
     if seconds is None or not math.isfinite(seconds):
         return None
     return min(max(seconds, 0.0), MAX_RETRY_AFTER)
 
 
 def read_excerpt(reply: Reply, secrets: Iterable[str]) -> str:
-    """Return the beginning of a textual response in one line, without the secrets; nothing for HTML, which contains
-    nothing useful."""
+    """Return the beginning of a text response in one line, without the secrets. Empty for HTML, which contains nothing
+    useful."""
     if "html" in reply.headers.get("Content-Type", "").lower():
         return ""
     text = reply.body.decode(errors="replace")
-    # Longest first, so that a secret that contains another one is removed as a whole.
+    # Remove the longest words first, so that a secret that contains another secret is removed as a whole.
     for word in sorted(_list_secret_words(secrets), key=len, reverse=True):
         text = text.replace(word, "…")
     return to_line(text, MAX_EXCERPT)
 
 
 def _list_secret_words(secrets: Iterable[str]) -> Iterator[str]:
-    """Yield the words that must not be quoted: each secret, and the path of a URL with its parts, because servers
-    respond `Cannot POST /services/T0/B0/token`."""
+    """Yield the words that must not be quoted: each secret, and for a URL its path and the parts of the path. Servers
+    may respond `Cannot POST /services/T0/B0/token`."""
     for secret in secrets:
         words = {secret, *secret.split()}
         if "://" in secret:

@@ -1,5 +1,5 @@
-"""Resolves names to checked addresses. aiohttp connects to the addresses that this resolver returned, even if the DNS
-changes afterwards."""
+"""Resolves names to addresses and checks the addresses. aiohttp connects to the addresses that were checked, even if
+the DNS changes afterwards."""
 
 import asyncio
 import ipaddress
@@ -16,15 +16,15 @@ Endpoint = tuple[str, int]
 """An IP address and a port."""
 
 _LOOKUP_THREADS = 32
-"""Threads for look-ups; a slow name server can block one for half a minute."""
+"""Number of threads for look-ups. A slow name server can block a thread for half a minute."""
 
 Lookup = Callable[[str], Awaitable[Sequence[IPAddress]]]
-"""All addresses of a name. Raises `OSError` if it has none."""
+"""Returns all addresses of a name. Raises `OSError` if the name has none."""
 
 
 class AddressRefused(Exception):
-    """The host is, or resolves to, an address that channels may not reach. The text does not contain the address, so
-    nobody can use it to map the operator's network."""
+    """The host is an address that channels may not reach, or resolves to one. The text does not contain the address,
+    so that nobody can use it to map the operator's network."""
 
     def __init__(self, host: str, *, is_private: bool) -> None:
         message = f"{host} has an address that channels may not reach"
@@ -36,26 +36,26 @@ class AddressRefused(Exception):
 
 
 class SystemLookup:
-    """The system's resolver, in threads of its own: slow name servers of one receiver must not delay other look-ups of
-    the process."""
+    """Looks up names with the system's resolver, in threads of its own: the slow name servers of one receiver must not
+    delay other look-ups of the process."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_LOOKUP_THREADS, thread_name_prefix="channel-names")
 
     async def __call__(self, host: str) -> Sequence[IPAddress]:
-        """Return the addresses of a name in the order in which to try them."""
+        """Return the addresses of a name, in the order in which they should be tried."""
         found = await asyncio.get_running_loop().run_in_executor(
             self._threads, lambda: socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         )
         return list(dict.fromkeys(ipaddress.ip_address(entry[4][0]) for entry in found))
 
     def close(self) -> None:
-        """Cancel waiting look-ups."""
+        """Cancel look-ups that wait for a thread."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves a name and returns its addresses if each of them is allowed."""
+    """Resolves a name. Returns its addresses only if all of them are allowed."""
 
     def __init__(self, lookup: Lookup, *, allow_private: bool) -> None:
         self._lookup = lookup
@@ -64,12 +64,12 @@ class CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Raises `AddressRefused`, or `OSError` for a name without an address."""
+        """Return the addresses of a host. Raises `AddressRefused`, and `OSError` for a name without an address."""
         addresses = await self._lookup(host)
         if not addresses:
             raise OSError(socket.EAI_NONAME, "the name has no address")
         for address in addresses:
-            # One refused address refuses the name, because it is chance to which address aiohttp connects.
+            # One refused address is enough to refuse the name, because aiohttp may connect to any of the addresses.
             check_address(host, address, allow_private=self._allow_private)
         return [
             ResolveResult(
@@ -84,7 +84,7 @@ class CheckedResolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Do nothing: the caller that passed the look-up closes it."""
+        """Do nothing. The caller that passed the look-up closes it."""
 
 
 def check_address(host: str, address: IPAddress, *, allow_private: bool) -> None:
@@ -96,10 +96,10 @@ def check_address(host: str, address: IPAddress, *, allow_private: bool) -> None
 def open_checked_socket(
     target: AddrInfoType, *, allow_private: bool, endpoints: Collection[Endpoint] = ()
 ) -> socket.socket:
-    """Create the socket of one connection, and check its address again: aiohttp creates every socket here, so this is
-    the last line of defense.
+    """Create the socket of a connection, after checking its address again. aiohttp creates every socket here, so this
+    is the last line of defense.
 
-    `endpoints` are allowed whatever their addresses are.
+    `endpoints`: addresses that are allowed in any case.
     """
     family, kind, protocol, _, address = target
     if (address[0], address[1]) not in endpoints and not is_allowed(
