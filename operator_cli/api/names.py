@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
+from operator_cli.api.choose import choose, find_matching
 from operator_cli.api.client import Api
 from operator_cli.api.default_environment import (
     VARIABLE,
@@ -21,17 +22,11 @@ from operator_cli.api.default_environment import (
     read_default_environment,
 )
 from operator_cli.api.problems import ApiRefused
-from operator_cli.errors import CommandFailed, NoSuchName, UsageError
-from operator_cli.suggestions import suggest
-from operator_cli.terminal_text import sanitize
+from operator_cli.errors import CommandFailed, UsageError
 
 T = TypeVar("T")
 Row = Mapping[str, Any]
 """An object in a list of the API."""
-
-_MAX_LISTED: Final = 20
-# The prefix, `_`, and the number of characters that tables show of an ID.
-_MIN_ID_PREFIX: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +187,7 @@ def _describe_argument(option: str, example: str) -> str:
 
 
 def _select(environments: Sequence[Environment], name: str | None) -> Sequence[Environment]:
-    return environments if name is None else _matching(environments, name, _keys_of_environment)
+    return environments if name is None else find_matching(environments, name, _keys_of_environment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,45 +278,6 @@ def resolve_row(
     )
 
 
-def choose(
-    rows: Sequence[T],
-    name: str | None,
-    *,
-    noun: str,
-    keys: Callable[[T], Sequence[str]],
-    label: Callable[[T], str],
-    where: str = "",
-    how: Callable[[], str] = lambda: "Name one of them",
-) -> T:
-    """Return the row that `name` names; the only row for None.
-
-    `keys` returns the names of a row: its ID, then the others by precedence, so that a project of the name `shop` does
-    not hide one of the slug `shop`. `label` returns the name that messages list, and `how` what a person can do who
-    has named none. If no name matches exactly, names in another case match, and after that the beginning of an ID.
-    Raises `NoSuchName` if nothing matches, `CommandFailed` if several rows do.
-    """
-    matching = list(rows) if name is None else _matching(rows, name, keys)
-    if len(matching) == 1:
-        return matching[0]
-    if not rows:
-        raise NoSuchName(f"There is no {noun}{where} yet.")
-    if name is None:
-        raise CommandFailed(f"There are several {_plural(noun)}{where}: {_join(map(label, rows))}. {how()}.")
-    if matching:
-        raise CommandFailed(
-            f"{name!r} means several {_plural(noun)}{where}. Name one of them: {_join(map(label, matching))}."
-        )
-    labels: dict[str, str] = {}
-    # Compare position by position, so that the slug of one row comes before the same name of another.
-    for position in range(1, len(keys(rows[0]))):
-        for row in rows:
-            labels.setdefault(keys(row)[position], label(row))
-    labels |= {label(row): label(row) for row in rows}
-    suggestion = suggest(name, filter(None, labels), labels)
-    listed = "" if suggestion else f" There are: {_join(map(label, rows))}."
-    raise NoSuchName(f"There is no {noun} {name!r}{where}.{suggestion}{listed}")
-
-
 def request_first(parents: Iterable[T], request: Callable[[T], Any]) -> tuple[T, Any] | None:
     """Return the first parent for which `request` does not get 404, with the response; None without one.
 
@@ -335,31 +291,6 @@ def request_first(parents: Iterable[T], request: Callable[[T], Any]) -> tuple[T,
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
     return None
-
-
-def _plural(noun: str) -> str:
-    return f"{noun.removesuffix('y')}ies" if noun.endswith("y") else f"{noun}s"
-
-
-def _matching(rows: Sequence[T], name: str, keys: Callable[[T], Sequence[str]]) -> list[T]:
-    """Return the rows of the best kind of match that finds any."""
-    if not name:
-        return []
-    folded = name.casefold()
-    for convert, wanted in ((str, name), (str.casefold, folded)):
-        for position in range(len(keys(rows[0])) if rows else 0):
-            if found := [row for row in rows if convert(keys(row)[position]) == wanted]:
-                return found
-    if "_" in name and len(name) >= _MIN_ID_PREFIX:
-        return [row for row in rows if keys(row)[0].startswith(name)]
-    return []
-
-
-def _join(labels: Iterable[str]) -> str:
-    """Return the labels, sorted and separated by commas; only the first ones of many."""
-    names = sorted(sanitize(label, max_length=100) for label in labels)
-    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-    return ", ".join(names[:_MAX_LISTED]) + more
 
 
 def list_projects(api: Api, name: str | None = None) -> list[Project]:

@@ -4,12 +4,12 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from operator_cli.api.choose import choose
 from operator_cli.api.client import Api, open_api
 from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import (
     Environment,
     Row,
-    choose,
     list_projects,
     resolve_environment,
     resolve_project,
