@@ -7,6 +7,7 @@ from typing import Any
 
 from operator_cli.accounts.find_person import find_person
 from operator_cli.api.client import Api, open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import resolve_environment, resolve_project
 from operator_cli.arguments import add_client_arguments, complete
 from operator_cli.counts import add_limit_argument
@@ -80,7 +81,7 @@ def _find_subject(api: Api, arguments: argparse.Namespace) -> str | None:
     if arguments.project is not None:
         return resolve_project(api, arguments.project).id
     if arguments.environment is not None:
-        return resolve_environment(api, arguments.environment).id
+        return resolve_environment(api, arguments.environment, effect=Effect.READS).id
     subject: str | None = arguments.subject
     return subject
 

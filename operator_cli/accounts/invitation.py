@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, Final
 
+from operator_cli.api.choose import choose
 from operator_cli.api.client import Api, open_api
-from operator_cli.api.names import choose
 from operator_cli.arguments import add_verbs
 from operator_cli.messages import print_result
 

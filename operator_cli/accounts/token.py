@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from control_domain.accounts.roles import SCOPES
 from operator_cli.accounts.find_person import find_person
+from operator_cli.api.choose import choose
 from operator_cli.api.client import Api, open_api
-from operator_cli.api.names import Row, choose
+from operator_cli.api.names import Row
 from operator_cli.arguments import add_verbs, add_yes_argument, complete, confirm
 from operator_cli.durations import format_utc_minute, parse_duration
 from operator_cli.errors import UsageError

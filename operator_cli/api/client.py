@@ -40,7 +40,7 @@ def open_api(arguments: argparse.Namespace) -> "Api":
 
     Opens no connection yet. Raises `CommandFailed`.
     """
-    return Api(find_target(arguments))
+    return Api(find_target(arguments), is_quiet=getattr(arguments, "quiet", False))
 
 
 class Api:
@@ -51,9 +51,10 @@ class Api:
     refuses the request, `InstallationUnreachable` if it does not respond.
     """
 
-    def __init__(self, target: Target, *, seconds: float = RESPONSE_SECONDS) -> None:
-        """`seconds` is the time limit of a response."""
+    def __init__(self, target: Target, *, seconds: float = RESPONSE_SECONDS, is_quiet: bool = False) -> None:
+        """`seconds` is the time limit of a response; `is_quiet` is the `--quiet` of the command."""
         self.target = target
+        self.is_quiet = is_quiet
         self._connection = Connection(target.base_url, seconds)
         self._lists: dict[tuple[Segment, ...], list[dict[str, Any]]] = {}
 

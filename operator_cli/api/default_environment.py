@@ -5,12 +5,15 @@ The first of these that decides:
 1. `PHAROS_DEFAULT_ENVIRONMENT`, for example `shop/production`
 2. the Git repository of the current folder, if exactly one project is connected to it: it decides the project
 
+The repository is a weak hint: whoever made the folder wrote its `.git/config`. `Effect` says which commands follow it.
+
 `PHAROS_ENVIRONMENT` has another meaning: deployed applications get it, and client libraries label telemetry with it.
 """
 
 import os
 import sys
 from collections.abc import Sequence
+from enum import Enum, auto
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -23,13 +26,27 @@ VARIABLE: Final = "PHAROS_DEFAULT_ENVIRONMENT"
 _GIT_SECONDS: Final = 5
 
 
+class Effect(Enum):
+    """What a command does in the environment or project, which decides the defaults that it takes."""
+
+    READS = auto()
+    """It changes nothing: it takes the variable, else the repository of the folder."""
+    ADDS = auto()
+    """It deploys, creates something, or can be undone by one command: it takes the variable, else the repository of the
+    folder, and fails if they name different projects."""
+    CHANGES = auto()
+    """It changes or removes what exists: it takes the variable, and fails if the repository of the folder belongs to
+    another project. It never takes the repository of the folder."""
+
+
 def read_default_environment() -> str | None:
     """Return the value of the variable; None if it is unset or empty."""
     return os.environ.get(VARIABLE) or None
 
 
 def find_project_of_folder(api: Api, folder: Path) -> str | None:
-    """Return the ID of the project that is connected to the Git repository of a folder.
+    """Return the ID of the project that is connected to the Git repository of a folder: to its path, or to its remote
+    `origin`. Other remotes do not count, because a fork has the original as `upstream`.
 
     None if there is no repository, if no project or several projects are connected to it, or if the token may not read
     repositories. Raises `CommandFailed`.
@@ -42,22 +59,21 @@ def find_project_of_folder(api: Api, folder: Path) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def note_default(path: str, reason: str) -> None:
-    """Note at a terminal which environment or project a command uses although its arguments do not name it."""
-    if sys.stderr is not None and sys.stderr.isatty():
+def note_default(api: Api, path: str, reason: str) -> None:
+    """Note on standard error which environment or project a command uses although its arguments do not name it."""
+    if sys.stderr is not None and not api.is_quiet:
         print(f"pharos: Using {path} ({reason}).", file=sys.stderr)
 
 
 def _list_urls(folder: Path) -> frozenset[str]:
-    """Return the keys of the repository that contains the folder: of its path, and of its remotes."""
+    """Return the keys of the repository that contains the folder: of its path, and of its remote `origin`."""
     # Git reads the configuration, because `.git` is a file in worktrees and submodules.
     top = _run_git(folder, "rev-parse", "--show-toplevel")
     if not top:
         return frozenset()
-    remotes = [
-        line.partition(" ")[2] for line in _run_git(folder, "config", "--get-regexp", r"^remote\..*\.url$")
-    ]
-    return frozenset(make_repository_key(url) for url in (top[0], *remotes))
+    # Git fetches from the first URL of a remote that has several.
+    origin = _run_git(folder, "config", "--get-all", "remote.origin.url")[:1]
+    return frozenset(make_repository_key(url) for url in (top[0], *origin))
 
 
 def _run_git(folder: Path, *arguments: str) -> Sequence[str]:

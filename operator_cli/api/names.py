@@ -1,7 +1,8 @@
 """Finds the object that an argument names: by ID, the beginning of an ID, slug or name.
 
 If only one object exists, the argument may be left out. If several match, the error lists their names. Several projects
-or environments may have a default: see `operator_cli.api.default_environment`.
+or environments may have a default: see `operator_cli.api.default_environment`. `effect` is what the command does there;
+by default it changes something, so that a new command takes no project from the folder by mistake.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,27 +10,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
+from operator_cli.api.choose import choose, find_matching
 from operator_cli.api.client import Api
 from operator_cli.api.default_environment import (
     VARIABLE,
+    Effect,
     find_project_of_folder,
     note_default,
     read_default_environment,
 )
 from operator_cli.api.problems import ApiRefused
-from operator_cli.errors import CommandFailed, NoSuchName, UsageError
-from operator_cli.suggestions import suggest
-from operator_cli.terminal_text import sanitize
+from operator_cli.errors import CommandFailed, UsageError
 
 T = TypeVar("T")
 Row = Mapping[str, Any]
 """An object in a list of the API."""
-
-_MAX_LISTED: Final = 20
-# The prefix, `_`, and the number of characters that tables show of an ID.
-_MIN_ID_PREFIX: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +57,33 @@ class Environment:
         return f"{self.project.slug}/{self.slug}"
 
 
-def resolve_project(api: Api, name: str | None, *, option: str = "--project ") -> Project:
+def resolve_project(
+    api: Api, name: str | None, *, option: str = "--project ", effect: Effect = Effect.CHANGES
+) -> Project:
     """Return the project with this slug, name, ID or number; the default or the only one for None. Raises
     `CommandFailed`.
 
     `option` is what stands before the name on the command line, empty for a positional argument.
     """
-    if name is None and (default := _find_default_project(api)) is not None:
-        return default
+    if name is None and (default := _find_default_project(api, effect)) is not None:
+        _check_folder(
+            api,
+            default,
+            effect,
+            lambda one, other: f"add `{option}{one.slug}` or `{option}{other.slug}` to the command",
+        )
+        note_default(api, default.project.slug, default.source)
+        return default.project
     return _find_project(api, name, option=option)
 
 
 def resolve_environment(
-    api: Api, name: str | None, project: str | None = None, *, option: str = "--environment "
+    api: Api,
+    name: str | None,
+    project: str | None = None,
+    *,
+    option: str = "--environment ",
+    effect: Effect = Effect.CHANGES,
 ) -> Environment:
     """Return the environment with this name; the default or the only one for None. Raises `CommandFailed`.
 
@@ -82,9 +93,17 @@ def resolve_environment(
     if name is None and project is None and (default := read_default_environment()) is not None:
         with _naming_variable(default):
             environment = _find_environment(api, default)
-        note_default(environment.path, VARIABLE)
+        _check_folder(
+            api,
+            _Default(environment.project, VARIABLE),
+            effect,
+            lambda _, other: (
+                f"add `{option}{environment.path}` or `{option}{_describe_example(other)}` to the command"
+            ),
+        )
+        note_default(api, environment.path, VARIABLE)
         return environment
-    return _find_environment(api, name, project, option=option)
+    return _find_environment(api, name, project, option=option, effect=effect)
 
 
 def _find_project(api: Api, name: str | None, *, option: str = "--project ") -> Project:
@@ -102,7 +121,12 @@ def _find_project(api: Api, name: str | None, *, option: str = "--project ") -> 
 
 
 def _find_environment(
-    api: Api, name: str | None, project: str | None = None, *, option: str = "--environment "
+    api: Api,
+    name: str | None,
+    project: str | None = None,
+    *,
+    option: str = "--environment ",
+    effect: Effect = Effect.CHANGES,
 ) -> Environment:
     if name is not None and name.isdecimal():
         name = str(api.get("environments", name)["id"])
@@ -114,9 +138,17 @@ def _find_environment(
     environments = [environment for each in projects for environment in _environments_of(each)]
     where = "" if project is None else f" in the project {projects[0].slug}"
     if project is None and len(_select(environments, name)) > 1:
-        default = _find_default_project(api)
-        if default is not None and _select(_environments_of(default), name):
-            environments, where = _environments_of(default), f" in the project {default.slug}"
+        default = _find_default_project(api, effect)
+        if default is not None and _select(_environments_of(default.project), name):
+            # Only a name gets here with the variable.
+            _check_folder(
+                api,
+                default,
+                effect,
+                lambda *projects: f"write {_describe_paths(projects, name)} instead of {name!r}",
+            )
+            note_default(api, default.project.slug, default.source)
+            environments, where = _environments_of(default.project), f" in the project {default.project.slug}"
     return choose(
         environments,
         name,
@@ -129,9 +161,25 @@ def _find_environment(
 
 
 def _describe_ways_to_name(environments: Sequence[Environment], option: str) -> str:
-    # An example that people are likely to mean: not a preview.
-    example = min(environments, key=lambda each: (each.document.get("type") != "production", each.path)).path
+    example = _choose_example(environments).path
     return f"{_describe_argument(option, example)}, or set {VARIABLE}={example}"
+
+
+def _choose_example(environments: Sequence[Environment]) -> Environment:
+    """Return an environment that people are likely to mean: not a preview."""
+    return min(environments, key=lambda each: (each.document.get("type") != "production", each.path))
+
+
+def _describe_paths(projects: Sequence[Project], name: str | None) -> str:
+    """Return the environments of this name in the projects, as commands accept them."""
+    return " or ".join(
+        environment.path for each in projects for environment in _select(_environments_of(each), name)
+    )
+
+
+def _describe_example(project: Project) -> str:
+    environments = _environments_of(project)
+    return _choose_example(environments).path if environments else f"{project.slug}/ENVIRONMENT"
 
 
 def _describe_argument(option: str, example: str) -> str:
@@ -139,25 +187,52 @@ def _describe_argument(option: str, example: str) -> str:
 
 
 def _select(environments: Sequence[Environment], name: str | None) -> Sequence[Environment]:
-    return environments if name is None else _matching(environments, name, _keys_of_environment)
+    return environments if name is None else find_matching(environments, name, _keys_of_environment)
 
 
-def _find_default_project(api: Api) -> Project | None:
-    """Return the project of `PHAROS_DEFAULT_ENVIRONMENT`, or of several ones the one that is connected to the
-    repository of the current folder. Raises `CommandFailed`."""
+@dataclass(frozen=True, slots=True)
+class _Default:
+    """The default project, and what names it: the variable, or the folder."""
+
+    project: Project
+    source: str
+
+
+def _find_default_project(api: Api, effect: Effect) -> _Default | None:
+    """Return the project of `PHAROS_DEFAULT_ENVIRONMENT`; without the variable, and unless the command changes
+    something, the project of the repository of the current folder. Raises `CommandFailed`."""
     if (default := read_default_environment()) is not None:
         project, slash, _ = default.partition("/")
         with _naming_variable(default):
             # Not by its environment, which a command may be about to create.
             found = _find_project(api, project) if slash else _find_only_project(api, default)
-        note_default(found.slug, VARIABLE)
-        return found
+        return _Default(found, VARIABLE)
+    in_folder = None if effect is Effect.CHANGES else _find_project_of_folder(api)
+    return None if in_folder is None else _Default(in_folder, "its repository is in this folder")
+
+
+def _find_project_of_folder(api: Api) -> Project | None:
+    """Return the one of several projects that is connected to the repository of the current folder."""
     projects = _list_projects(api)
     identifier = find_project_of_folder(api, Path.cwd()) if len(projects) > 1 else None
-    in_folder = next((each for each in projects if each.id == identifier), None)
-    if in_folder is not None:
-        note_default(in_folder.slug, "its repository is in this folder")
-    return in_folder
+    return next((each for each in projects if each.id == identifier), None)
+
+
+def _check_folder(
+    api: Api, default: _Default, effect: Effect, advise: Callable[[Project, Project], str]
+) -> None:
+    """Raise `CommandFailed` if the variable and the folder name different projects, and the command does not only read.
+
+    `advise` gets the project of the variable and that of the folder, and returns what to write in the command.
+    """
+    if effect is Effect.READS or default.source != VARIABLE:
+        return
+    in_folder = _find_project_of_folder(api)
+    if in_folder is not None and in_folder.id != default.project.id:
+        raise CommandFailed(
+            f"{VARIABLE} names the project {default.project.slug}, but the repository of this folder belongs to the "
+            f"project {in_folder.slug}: {advise(default.project, in_folder)}."
+        )
 
 
 def _find_only_project(api: Api, environment: str) -> Project:
@@ -203,45 +278,6 @@ def resolve_row(
     )
 
 
-def choose(
-    rows: Sequence[T],
-    name: str | None,
-    *,
-    noun: str,
-    keys: Callable[[T], Sequence[str]],
-    label: Callable[[T], str],
-    where: str = "",
-    how: Callable[[], str] = lambda: "Name one of them",
-) -> T:
-    """Return the row that `name` names; the only row for None.
-
-    `keys` returns the names of a row: its ID, then the others by precedence, so that a project of the name `shop` does
-    not hide one of the slug `shop`. `label` returns the name that messages list, and `how` what a person can do who
-    has named none. If no name matches exactly, names in another case match, and after that the beginning of an ID.
-    Raises `NoSuchName` if nothing matches, `CommandFailed` if several rows do.
-    """
-    matching = list(rows) if name is None else _matching(rows, name, keys)
-    if len(matching) == 1:
-        return matching[0]
-    if not rows:
-        raise NoSuchName(f"There is no {noun}{where} yet.")
-    if name is None:
-        raise CommandFailed(f"There are several {_plural(noun)}{where}: {_join(map(label, rows))}. {how()}.")
-    if matching:
-        raise CommandFailed(
-            f"{name!r} means several {_plural(noun)}{where}. Name one of them: {_join(map(label, matching))}."
-        )
-    labels: dict[str, str] = {}
-    # Compare position by position, so that the slug of one row comes before the same name of another.
-    for position in range(1, len(keys(rows[0]))):
-        for row in rows:
-            labels.setdefault(keys(row)[position], label(row))
-    labels |= {label(row): label(row) for row in rows}
-    suggestion = suggest(name, filter(None, labels), labels)
-    listed = "" if suggestion else f" There are: {_join(map(label, rows))}."
-    raise NoSuchName(f"There is no {noun} {name!r}{where}.{suggestion}{listed}")
-
-
 def request_first(parents: Iterable[T], request: Callable[[T], Any]) -> tuple[T, Any] | None:
     """Return the first parent for which `request` does not get 404, with the response; None without one.
 
@@ -255,31 +291,6 @@ def request_first(parents: Iterable[T], request: Callable[[T], Any]) -> tuple[T,
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
     return None
-
-
-def _plural(noun: str) -> str:
-    return f"{noun.removesuffix('y')}ies" if noun.endswith("y") else f"{noun}s"
-
-
-def _matching(rows: Sequence[T], name: str, keys: Callable[[T], Sequence[str]]) -> list[T]:
-    """Return the rows of the best kind of match that finds any."""
-    if not name:
-        return []
-    folded = name.casefold()
-    for convert, wanted in ((str, name), (str.casefold, folded)):
-        for position in range(len(keys(rows[0])) if rows else 0):
-            if found := [row for row in rows if convert(keys(row)[position]) == wanted]:
-                return found
-    if "_" in name and len(name) >= _MIN_ID_PREFIX:
-        return [row for row in rows if keys(row)[0].startswith(name)]
-    return []
-
-
-def _join(labels: Iterable[str]) -> str:
-    """Return the labels, sorted and separated by commas; only the first ones of many."""
-    names = sorted(sanitize(label, max_length=100) for label in labels)
-    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-    return ", ".join(names[:_MAX_LISTED]) + more
 
 
 def list_projects(api: Api, name: str | None = None) -> list[Project]:

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from typing import Any, Final
 
 from operator_cli.api.client import Api, open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import (
     Project,
     list_projects,
@@ -185,7 +186,7 @@ def _show_success(api: Api, project: Project, run: ConfigurationRun) -> None:
 def _show_changed_variables(api: Api, environments: list[str]) -> None:
     """Print for each environment how its changed variables become live: by an approval, or with the next deploy."""
     for path in environments:
-        details = api.get("environments", resolve_environment(api, path).id)
+        details = api.get("environments", resolve_environment(api, path, effect=Effect.READS).id)
         waiting = details["waiting"]["variable_changes"]
         if waiting:
             print(

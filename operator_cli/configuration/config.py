@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from operator_cli.api.client import Api, open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import Project, list_projects, request_first, resolve_project
 from operator_cli.arguments import add_project_argument, add_verbs, add_yes_argument
 from operator_cli.configuration.document_arguments import (
@@ -123,7 +124,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _plan(arguments: argparse.Namespace) -> int:
     body = read_document_body(arguments)
     api = open_api(arguments)
-    project = resolve_project(api, arguments.project)
+    project = resolve_project(api, arguments.project, effect=Effect.READS)
     with explaining_faults(arguments.file):
         plan = api.post("projects", project.id, "configuration", "plan", body=body)
     print_result(arguments, plan, lambda found: _show_plan(project, found))
@@ -139,7 +140,7 @@ def _apply(arguments: argparse.Namespace) -> int:
 
 def _export(arguments: argparse.Namespace) -> int:
     api = open_api(arguments)
-    project = resolve_project(api, arguments.project)
+    project = resolve_project(api, arguments.project, effect=Effect.READS)
     exported = api.get("projects", project.id, "configuration")
     document = exported["document"]
     if arguments.output is not None:

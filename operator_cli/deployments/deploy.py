@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from operator_cli.api.client import Api, open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import Environment, list_environments, resolve_environment
 from operator_cli.arguments import add_optional_environment_argument, complete
 from operator_cli.deployments.follow import add_follow_arguments, report_queued
@@ -42,7 +43,7 @@ def _deploy(arguments: argparse.Namespace) -> int:
 def _find_target(api: Api, name: str | None) -> Environment:
     """Return the environment to deploy to. Raises `CommandFailed`; for a folder with what to do instead."""
     try:
-        return resolve_environment(api, name, option="")
+        return resolve_environment(api, name, option="", effect=Effect.ADDS)
     except CommandFailed as error:
         # Other platforms deploy folders.
         if name is None or error.exit_status != NOT_FOUND or not os.path.isdir(name):

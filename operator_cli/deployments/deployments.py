@@ -4,6 +4,7 @@ import argparse
 from typing import Any
 
 from operator_cli.api.client import Api, open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import list_projects, resolve_environment
 from operator_cli.arguments import (
     add_client_arguments,
@@ -44,7 +45,7 @@ def _read(api: Api, arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the newest deployments of an environment, or of one or all projects."""
     limit: int = arguments.limit
     if arguments.environment is not None:
-        environment = resolve_environment(api, arguments.environment, arguments.project)
+        environment = resolve_environment(api, arguments.environment, arguments.project, effect=Effect.READS)
         return api.get_all("environments", environment.id, "deployments", limit=limit)
     deployments = [
         deployment

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from operator_cli.api.client import Api, open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import Environment, list_projects, resolve_environment, resolve_project
 from operator_cli.api.problems import ApiRefused
 from operator_cli.arguments import (
@@ -124,7 +125,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.verb == "create":
         return print_result(arguments, _create(api, arguments), _show_created)
     changes = _read_changes(arguments) if arguments.verb == "set" else {}
-    environment = resolve_environment(api, arguments.environment, option="")
+    effect = Effect.READS if arguments.verb == "show" else Effect.CHANGES
+    environment = resolve_environment(api, arguments.environment, option="", effect=effect)
     match arguments.verb:
         case "show":
             return print_result(arguments, api.get("environments", environment.id), _show_one)
@@ -157,7 +159,7 @@ def _list(api: Api, project: str | None) -> list[dict[str, Any]]:
 
 
 def _create(api: Api, arguments: argparse.Namespace) -> dict[str, Any]:
-    project = resolve_project(api, arguments.project)
+    project = resolve_project(api, arguments.project, effect=Effect.ADDS)
     names = ("name", "type", "slug", "order", "branch")
     body = {name: getattr(arguments, name) for name in names}
     created: dict[str, Any] = api.post("projects", project.id, "environments", body=body)

@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from operator_cli.api.client import open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import resolve_environment
 from operator_cli.arguments import add_client_arguments, add_optional_environment_argument
 from operator_cli.errors import CommandFailed
@@ -24,7 +25,7 @@ def register_open(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
 
 def _run(arguments: argparse.Namespace) -> int:
     api = open_api(arguments)
-    environment = resolve_environment(api, arguments.environment, option="")
+    environment = resolve_environment(api, arguments.environment, option="", effect=Effect.READS)
     address = api.get("environments", environment.id, "processes")["address"]
     # The address comes from the server, and a browser opens other schemes with other programs.
     if address is None or not str(address).startswith(("http://", "https://")):

@@ -4,11 +4,12 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from operator_cli.api.choose import choose
 from operator_cli.api.client import Api, open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import (
     Environment,
     Row,
-    choose,
     list_projects,
     resolve_environment,
     resolve_project,
@@ -94,7 +95,7 @@ def _open(api: Api, arguments: argparse.Namespace) -> int:
     if source is not None and arguments.project is None:
         project = source.project
     else:
-        project = resolve_project(api, arguments.project)
+        project = resolve_project(api, arguments.project, effect=Effect.ADDS)
     body = {"branch": arguments.branch, "variables_from": None if source is None else source.id}
     opened = api.post("projects", project.id, "previews", body=body)
     return report_queued(api, arguments, opened["deployment"])
@@ -103,7 +104,8 @@ def _open(api: Api, arguments: argparse.Namespace) -> int:
 def _find_source(api: Api, arguments: argparse.Namespace) -> Environment | None:
     if arguments.source is None:
         return None
-    return resolve_environment(api, arguments.source, None if "/" in arguments.source else arguments.project)
+    project = None if "/" in arguments.source else arguments.project
+    return resolve_environment(api, arguments.source, project, option="--from ", effect=Effect.ADDS)
 
 
 def _list(api: Api, project: str | None) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from operator_cli.api.client import Api, open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.event_stream import Event
 from operator_cli.api.names import Environment, list_environments, resolve_environment
 from operator_cli.api.problems import ApiRefused
@@ -59,7 +60,7 @@ def _run_ps(arguments: argparse.Namespace) -> int:
 def _choose(api: Api, arguments: argparse.Namespace) -> list[Environment]:
     if arguments.environment is None:
         return list_environments(api)
-    return [resolve_environment(api, arguments.environment)]
+    return [resolve_environment(api, arguments.environment, option="", effect=Effect.READS)]
 
 
 def _read_processes(api: Api, environment: Environment) -> dict[str, Any] | None:

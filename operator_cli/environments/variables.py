@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from operator_cli.api.client import Api, open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import Environment, resolve_environment
 from operator_cli.api.problems import ApiRefused
 from operator_cli.arguments import (
@@ -108,7 +109,8 @@ def _run(arguments: argparse.Namespace) -> int:
         case "replace":
             return _replace(arguments, arguments.file)
     api = open_api(arguments)
-    environment = resolve_environment(api, arguments.environment, option="")
+    effect = Effect.READS if arguments.verb == "show" else Effect.CHANGES
+    environment = resolve_environment(api, arguments.environment, option="", effect=effect)
     if arguments.verb == "show":
         found = _get(api, environment)
         return print_result(arguments, found["variables"] if arguments.quiet else found, _show, quiet="name")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from operator_cli.api.client import Api, open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import Environment, list_environments, resolve_environment
 from operator_cli.api.problems import ApiRefused
 from operator_cli.arguments import add_yes_argument, complete, confirm
@@ -64,7 +65,7 @@ def run_key_verb(arguments: argparse.Namespace, kind: KeyKind) -> int:
                 lambda _: _show_list(arguments, kind, keys),
             )
         case "create":
-            environment = resolve_environment(api, arguments.environment)
+            environment = resolve_environment(api, arguments.environment, effect=Effect.ADDS)
             body = {"expires_at": _expiry(arguments.expires)}
             created = api.post("environments", environment.id, kind.collection, body=body)
             return print_result(
@@ -84,7 +85,7 @@ def run_key_verb(arguments: argparse.Namespace, kind: KeyKind) -> int:
 def _list_keys(api: Api, kind: KeyKind, environment: str | None) -> KeysOfEnvironments:
     """Return the keys of an environment, or of each one that the caller may read. Raises `CommandFailed`."""
     if environment is not None:
-        chosen = resolve_environment(api, environment)
+        chosen = resolve_environment(api, environment, effect=Effect.READS)
         return [(chosen, api.get_all("environments", chosen.id, kind.collection))]
     found = []
     for each in list_environments(api):

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
+from operator_cli.api.choose import choose
 from operator_cli.api.client import Api
-from operator_cli.api.names import Row, choose
+from operator_cli.api.names import Row
 from operator_cli.api.problems import ApiRefused
 from operator_cli.errors import NOT_FOUND
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from operator_cli.api.client import Api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import Row, resolve_environment
 from operator_cli.api.problems import ApiRefused
 from operator_cli.arguments import add_yes_argument, complete, confirm
@@ -72,7 +73,9 @@ def run_list(
 ) -> int:
     """Print the monitors of a kind, the newest first. Return exit status 0."""
     environment = (
-        None if arguments.environment is None else resolve_environment(api, arguments.environment).id
+        None
+        if arguments.environment is None
+        else resolve_environment(api, arguments.environment, effect=Effect.READS).id
     )
     query = {"environment": environment, "state": getattr(arguments, "state", None)}
     rows = api.get_all("monitors", f"{kind}s", query=query)
@@ -81,7 +84,7 @@ def run_list(
 
 def create(arguments: argparse.Namespace, api: Api, kind: Kind, settings: dict[str, Any]) -> dict[str, Any]:
     """Create a monitor in the environment that the arguments name, and return its object with its keys."""
-    environment = resolve_environment(api, arguments.environment)
+    environment = resolve_environment(api, arguments.environment, effect=Effect.ADDS)
     body = {"name": arguments.name, **settings}
     created: dict[str, Any] = api.post("environments", environment.id, f"{kind}s", body=body)
     return created

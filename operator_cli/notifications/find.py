@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from http import HTTPStatus
 
 from operator_cli.accounts.find_person import find_person
+from operator_cli.api.choose import choose
 from operator_cli.api.client import Api
-from operator_cli.api.names import Row, choose, resolve_row
+from operator_cli.api.names import Row, resolve_row
 from operator_cli.api.problems import ApiRefused
 from operator_cli.arguments import complete
 from operator_cli.errors import NoSuchName

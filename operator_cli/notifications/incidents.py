@@ -4,6 +4,7 @@ import argparse
 from typing import Any, Final
 
 from operator_cli.api.client import Api, open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import Row, resolve_environment, resolve_project
 from operator_cli.arguments import add_project_argument, add_verbs
 from operator_cli.counts import add_limit_argument
@@ -83,7 +84,9 @@ def _list(arguments: argparse.Namespace, api: Api) -> list[dict[str, Any]]:
     """Return incidents, all open ones first, then the newest others."""
     query: dict[str, Any] = {"kind": arguments.kind}
     if arguments.environment is not None:
-        query["environment"] = resolve_environment(api, arguments.environment, arguments.project_id).id
+        query["environment"] = resolve_environment(
+            api, arguments.environment, arguments.project_id, effect=Effect.READS
+        ).id
     elif arguments.project_id is not None:
         query["project"] = resolve_project(api, arguments.project_id).id
     limit, state = arguments.limit, _STATES[arguments.state]

@@ -4,6 +4,7 @@ import argparse
 from typing import Any, Final
 
 from operator_cli.api.client import Api, open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import resolve_environment, resolve_project
 from operator_cli.api.problems import ApiRefused
 from operator_cli.arguments import (
@@ -136,7 +137,9 @@ def _create(arguments: argparse.Namespace, api: Api) -> int:
         raise UsageError("Name the recipients: --channel CHANNEL or --person PERSON.")
     body: dict[str, Any] = {"name": arguments.name, **_read_settings(arguments, api)}
     if arguments.environment is not None:
-        environment = resolve_environment(api, arguments.environment, arguments.project_id)
+        environment = resolve_environment(
+            api, arguments.environment, arguments.project_id, effect=Effect.ADDS
+        )
         body |= {"project": environment.project.id, "environment": environment.id}
     elif arguments.project_id is not None:
         body["project"] = resolve_project(api, arguments.project_id).id

@@ -4,6 +4,7 @@ import argparse
 from typing import Any, Final
 
 from operator_cli.api.client import Api, open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import resolve_environment, resolve_project
 from operator_cli.arguments import add_project_argument, add_verbs
 from operator_cli.durations import format_utc_minute
@@ -80,7 +81,9 @@ def _read(arguments: argparse.Namespace, api: Api) -> dict[str, Any]:
     if arguments.kinds:
         body["kinds"] = arguments.kinds
     if arguments.environment is not None:
-        body["environment"] = resolve_environment(api, arguments.environment, arguments.project_id).id
+        body["environment"] = resolve_environment(
+            api, arguments.environment, arguments.project_id, effect=Effect.ADDS
+        ).id
     elif arguments.project_id is not None:
         body["project"] = resolve_project(api, arguments.project_id).id
     return body

@@ -4,6 +4,7 @@ import argparse
 from typing import Any, Final
 
 from operator_cli.api.client import Api, open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import resolve_environment
 from operator_cli.arguments import ON_OFF, add_verbs, add_yes_argument, confirm
 from operator_cli.durations import parse_duration
@@ -108,7 +109,7 @@ def _run(arguments: argparse.Namespace) -> int:
         case "list":
             return _list(arguments, api)
         case "create":
-            environment = resolve_environment(api, arguments.environment)
+            environment = resolve_environment(api, arguments.environment, effect=Effect.ADDS)
             body = {"name": arguments.name, **_read_settings(arguments)}
             created = api.post("environments", environment.id, "thresholds", body=body)
             return print_result(arguments, created, _show_created)
@@ -126,7 +127,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _list(arguments: argparse.Namespace, api: Api) -> int:
     environment = None
     if arguments.environment is not None:
-        environment = resolve_environment(api, arguments.environment).id
+        environment = resolve_environment(api, arguments.environment, effect=Effect.READS).id
     rows = api.get_all("thresholds", query={"environment": environment})
     return print_result(arguments, rows, lambda rows: _show_list(arguments, rows))
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from operator_cli.accounts.find_person import find_person
 from operator_cli.api.client import Api, open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import Project, resolve_project
 from operator_cli.arguments import add_verbs, add_yes_argument, complete, confirm
 from operator_cli.messages import print_result, qualify_commands
@@ -77,7 +78,8 @@ def _run(arguments: argparse.Namespace) -> int:
         case "create":
             made = api.post("projects", body={"name": arguments.name, "slug": arguments.slug})
             return print_result(arguments, made, _show_created)
-    project = resolve_project(api, arguments.project, option="")
+    effect = Effect.READS if arguments.verb in ("show", "members") else Effect.CHANGES
+    project = resolve_project(api, arguments.project, option="", effect=effect)
     match arguments.verb:
         case "show":
             return print_result(arguments, _read(api, project), lambda found: _show_one(arguments, found))

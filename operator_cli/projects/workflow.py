@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from operator_cli.api.client import Api, open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import Project, resolve_project
 from operator_cli.api.problems import ApiRefused
 from operator_cli.arguments import add_project_argument, add_verbs
@@ -48,7 +49,7 @@ def _run(arguments: argparse.Namespace) -> int:
         case "check":
             return _check(arguments)
     api = open_api(arguments)
-    project = resolve_project(api, arguments.project)
+    project = resolve_project(api, arguments.project, effect=Effect.READS)
     workflow = api.get("projects", project.id, "workflow")
     return print_result(arguments, workflow, lambda found: _show(project, found))
 

@@ -3,8 +3,9 @@
 import argparse
 from collections.abc import Sequence
 
+from operator_cli.api.choose import choose
 from operator_cli.api.client import Api
-from operator_cli.api.names import Row, choose
+from operator_cli.api.names import Row
 
 HELP = "the repository: its project, number or URL"
 

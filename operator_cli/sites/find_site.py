@@ -3,8 +3,9 @@
 from collections import Counter
 from typing import Any
 
+from operator_cli.api.choose import choose
 from operator_cli.api.client import Api
-from operator_cli.api.names import Row, choose
+from operator_cli.api.names import Row
 from operator_cli.api.problems import ApiRefused
 from operator_cli.errors import NOT_FOUND
 

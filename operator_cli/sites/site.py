@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from operator_cli.api.client import Api, open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import Row, resolve_project, resolve_row
 from operator_cli.api.problems import ApiRefused
 from operator_cli.arguments import (
@@ -172,7 +173,7 @@ def _run_list(arguments: argparse.Namespace) -> int:
 def _create(arguments: argparse.Namespace, api: Api) -> Any:
     if arguments.name is not None and arguments.name_flag is not None:
         raise UsageError(f"{arguments.name!r} and --name are two names: leave one of them out.")
-    project = resolve_project(api, arguments.project)
+    project = resolve_project(api, arguments.project, effect=Effect.ADDS)
     body = {
         "name": arguments.name_flag if arguments.name is None else arguments.name,
         "domains": arguments.domains,

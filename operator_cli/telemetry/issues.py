@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from operator_cli.accounts.find_person import find_person
 from operator_cli.api.client import Api, open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import Environment, resolve_environment
 from operator_cli.arguments import add_verbs, complete
 from operator_cli.counts import add_limit_argument
@@ -78,7 +79,8 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     api = open_api(arguments)
-    environment = resolve_environment(api, arguments.environment)
+    effect = Effect.READS if arguments.verb in ("list", "show") else Effect.ADDS
+    environment = resolve_environment(api, arguments.environment, effect=effect)
     if arguments.verb == "list":
         return _list(api, arguments, environment)
     path = ("environments", environment.id, "exceptions", _find_issue(api, environment, arguments.issue))

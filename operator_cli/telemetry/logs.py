@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from operator_cli.api.client import Api, open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import Environment, resolve_environment
 from operator_cli.arguments import add_client_arguments, complete
 from operator_cli.counts import add_limit_argument
@@ -75,14 +76,16 @@ def _run(arguments: argparse.Namespace) -> int:
     if target is None:
         refuse_following_a_past_range(arguments)
         api = open_api(arguments)
-        return _show_records(api, arguments, resolve_environment(api, arguments.environment))
+        return _show_records(
+            api, arguments, resolve_environment(api, arguments.environment, effect=Effect.READS)
+        )
     for name in _RECORD_FLAGS:
         if getattr(arguments, name) is not None:
             raise UsageError(f"--{name} filters log records: leave {target} out, or --{name}.")
     api = open_api(arguments)
     if target.isdecimal():
         return show_deployment_log(api, arguments, int(target), arguments.limit)
-    environment = resolve_environment(api, target)
+    environment = resolve_environment(api, target, option="", effect=Effect.READS)
     return show_process_output(api, arguments, environment, arguments.limit or _LINES)
 
 

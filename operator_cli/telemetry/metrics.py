@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from operator_cli.api.client import open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import resolve_environment
 from operator_cli.arguments import add_verbs
 from operator_cli.counts import add_limit_argument
@@ -70,7 +71,7 @@ def _add_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     api = open_api(arguments)
-    environment = resolve_environment(api, arguments.environment)
+    environment = resolve_environment(api, arguments.environment, effect=Effect.READS)
     path = ("environments", environment.id, "metrics")
     within = encode_range(arguments)
     if arguments.verb == "list":

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final, get_args
 
 from operator_cli.api.client import open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import resolve_environment
 from operator_cli.arguments import add_client_arguments
 from operator_cli.counts import add_limit_argument
@@ -48,7 +49,7 @@ def register_tail(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
 def _run(arguments: argparse.Namespace) -> int:
     refuse_following_a_past_range(arguments)
     api = open_api(arguments)
-    environment = resolve_environment(api, arguments.environment)
+    environment = resolve_environment(api, arguments.environment, effect=Effect.READS)
     path = ("environments", environment.id, "events")
     filters = {name: getattr(arguments, name) for name in _FILTERS}
     within = encode_range(arguments)

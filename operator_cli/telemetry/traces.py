@@ -5,6 +5,7 @@ import re
 from typing import Any, Final
 
 from operator_cli.api.client import open_api
+from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import resolve_environment
 from operator_cli.arguments import add_verbs
 from operator_cli.counts import add_limit_argument
@@ -67,7 +68,7 @@ def _parse_milliseconds(text: str) -> float:
 
 def _run(arguments: argparse.Namespace) -> int:
     api = open_api(arguments)
-    environment = resolve_environment(api, arguments.environment)
+    environment = resolve_environment(api, arguments.environment, effect=Effect.READS)
     path = ("environments", environment.id, "traces")
     if arguments.verb == "show":
         trace = api.get(*path, find_trace(api, environment, arguments.trace))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from operator_cli.api.client import Api
-from operator_cli.api.default_environment import VARIABLE, make_repository_key
+from operator_cli.api.default_environment import VARIABLE, Effect, make_repository_key
 from operator_cli.api.names import resolve_environment, resolve_project
 from operator_cli.errors import CommandFailed
 from tests.support.fake_api import Answer, FakeApi, page, problem
@@ -45,9 +45,13 @@ def _connect(server: FakeApi, *pairs: tuple[dict[str, Any], str]) -> None:
 
 def _make_repository(folder: Path, remote: str) -> Path:
     folder.mkdir()
-    for arguments in (("init", "--quiet"), ("remote", "add", "origin", remote)):
-        subprocess.run(["git", *arguments], cwd=folder, check=True)
+    _git(folder, "init", "--quiet")
+    _git(folder, "remote", "add", "origin", remote)
     return folder
+
+
+def _git(folder: Path, *arguments: str) -> None:
+    subprocess.run(["git", *arguments], cwd=folder, check=True)
 
 
 @pytest.mark.usefixtures("projects")
@@ -105,12 +109,114 @@ def test_the_repository_of_the_folder_decides(
     folder = _make_repository(tmp_path / "clone", "https://ada:secret@GitHub.com/Acme/blog.git")
     (folder / "src").mkdir()
     monkeypatch.chdir(folder / "src")
-    assert resolve_environment(api, None).path == "blog/production"
-    assert resolve_environment(api, "production").path == "blog/production"
-    assert resolve_environment(api, "staging").path == "shop/staging"
-    assert resolve_project(api, None).slug == "blog"
+    for effect in (Effect.READS, Effect.ADDS):
+        assert resolve_environment(api, None, effect=effect).path == "blog/production"
+        assert resolve_environment(api, "production", effect=effect).path == "blog/production"
+        assert resolve_environment(api, "staging", effect=effect).path == "shop/staging"
+        assert resolve_project(api, None, effect=effect).slug == "blog"
+    monkeypatch.setenv(VARIABLE, "shop/staging")
+    assert resolve_environment(api, None, effect=Effect.READS).path == "shop/staging"
+
+
+@pytest.mark.usefixtures("projects")
+def test_a_folder_chooses_nothing_for_a_command_that_changes_something(
+    server: FakeApi, api: Api, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _connect(server, (_SHOP, "https://github.com/acme/shop"))
+    monkeypatch.chdir(_make_repository(tmp_path / "clone", "https://github.com/acme/shop"))
+    with pytest.raises(
+        CommandFailed, match="^'production' means several environments. Name one of them: blog/"
+    ):
+        resolve_environment(api, "production")
+    with pytest.raises(CommandFailed, match="^There are several environments: .* or set PHAROS_DEFAULT_ENV"):
+        resolve_environment(api, None)
+    with pytest.raises(CommandFailed, match="^There are several projects: blog, shop. Add"):
+        resolve_project(api, None)
     monkeypatch.setenv(VARIABLE, "shop/staging")
     assert resolve_environment(api, None).path == "shop/staging"
+    assert resolve_environment(api, "production").path == "shop/production"
+    assert resolve_project(api, None).slug == "shop"
+
+
+@pytest.mark.usefixtures("projects")
+@pytest.mark.parametrize("remote", ["upstream", "origin2"])
+def test_only_the_origin_of_a_repository_counts(
+    server: FakeApi, api: Api, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, remote: str
+) -> None:
+    """The checkout of a fork has the original as another remote."""
+    _connect(server, (_SHOP, "git@github.com:acme/shop.git"))
+    folder = _make_repository(tmp_path / "clone", "git@github.com:me/shop.git")
+    _git(folder, "remote", "add", remote, "https://github.com/acme/shop")
+    monkeypatch.chdir(folder)
+    with pytest.raises(CommandFailed, match="several environments"):
+        resolve_environment(api, "production", effect=Effect.READS)
+    _git(folder, "remote", "set-url", "--add", "origin", "https://github.com/acme/shop")
+    with pytest.raises(CommandFailed, match="several projects"):
+        resolve_project(api, None, effect=Effect.ADDS)
+
+
+@pytest.mark.usefixtures("projects")
+def test_variable_and_folder_that_disagree_stop_every_command_but_one_that_reads(
+    server: FakeApi, api: Api, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _connect(server, (_SHOP, "https://github.com/acme/shop"))
+    monkeypatch.chdir(_make_repository(tmp_path / "clone", "https://github.com/acme/shop"))
+    monkeypatch.setenv(VARIABLE, "blog/production")
+    assert resolve_environment(api, None, effect=Effect.READS).path == "blog/production"
+    assert resolve_project(api, None, effect=Effect.READS).slug == "blog"
+    start = (
+        "PHAROS_DEFAULT_ENVIRONMENT names the project blog, but the repository of this folder belongs to the project "
+        "shop: "
+    )
+    for effect in (Effect.ADDS, Effect.CHANGES):
+        with pytest.raises(CommandFailed) as without_name:
+            resolve_environment(api, None, effect=effect)
+        assert str(without_name.value) == (
+            f"{start}add `--environment blog/production` or `--environment shop/production` to the command."
+        )
+        with pytest.raises(CommandFailed) as ambiguous:
+            resolve_environment(api, "production", effect=effect)
+        assert str(ambiguous.value) == (
+            f"{start}write blog/production or shop/production instead of 'production'."
+        )
+        with pytest.raises(CommandFailed) as project:
+            resolve_project(api, None, effect=effect)
+        assert str(project.value) == f"{start}add `--project blog` or `--project shop` to the command."
+        # A name that says it all needs no default.
+        assert resolve_environment(api, "shop/production", effect=effect).path == "shop/production"
+        assert resolve_environment(api, "staging", effect=effect).path == "shop/staging"
+        assert resolve_project(api, "shop", effect=effect).slug == "shop"
+
+
+@pytest.mark.usefixtures("projects")
+def test_the_default_is_noted_on_standard_error(
+    server: FakeApi,
+    api: Api,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without a terminal too: the log of a script shows where it deployed."""
+
+    def read_notes() -> str:
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        return shown.err
+
+    _connect(server, (_SHOP, "https://github.com/acme/shop"))
+    monkeypatch.chdir(_make_repository(tmp_path / "clone", "https://github.com/acme/shop"))
+    resolve_environment(api, "production", effect=Effect.ADDS)
+    assert read_notes() == "pharos: Using shop (its repository is in this folder).\n"
+    resolve_environment(api, "staging", effect=Effect.ADDS)
+    resolve_environment(api, "blog/production")
+    assert read_notes() == ""
+    monkeypatch.setenv(VARIABLE, "shop/staging")
+    resolve_environment(api, None)
+    assert read_notes() == "pharos: Using shop/staging (PHAROS_DEFAULT_ENVIRONMENT).\n"
+    with Api(server.target, is_quiet=True) as quiet:
+        resolve_environment(quiet, None)
+        resolve_project(quiet, None)
+    assert read_notes() == ""
 
 
 @pytest.mark.usefixtures("projects")
@@ -120,11 +226,11 @@ def test_a_connected_folder_decides_and_its_environments_may_still_be_several(
     folder = _make_repository(tmp_path / "clone", "https://example.com/other")
     _connect(server, (_SHOP, str(folder)), (_BLOG, "https://github.com/acme/blog"))
     monkeypatch.chdir(folder)
-    assert resolve_project(api, None).slug == "shop"
+    assert resolve_project(api, None, effect=Effect.READS).slug == "shop"
     with pytest.raises(
         CommandFailed, match=r"several environments in the project shop: shop/production, shop/sta"
     ):
-        resolve_environment(api, None)
+        resolve_environment(api, None, effect=Effect.READS)
 
 
 @pytest.mark.usefixtures("projects")
@@ -144,11 +250,11 @@ def test_a_folder_that_says_nothing_certain_decides_nothing(
             Api(server.target) as fresh,
             pytest.raises(CommandFailed, match="several projects: blog, shop. Add one"),
         ):
-            resolve_project(fresh, None)
+            resolve_project(fresh, None, effect=Effect.READS)
     # Without Git nothing is known either.
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CommandFailed, match="several environments"):
-        resolve_environment(api, None)
+        resolve_environment(api, None, effect=Effect.READS)
 
 
 def test_one_environment_needs_neither_git_nor_a_list_of_repositories(server: FakeApi, api: Api) -> None:
