@@ -41,7 +41,7 @@ class AccountLimits:
 
     def count_allowed(self, key: ApplicationKey) -> int:
         """Return how many lines of the account may be sent now."""
-        if not self.has_cpu_time(key.account_id):
+        if not self.has_cpu_seconds(key.account_id):
             return 0
         # Concurrent batches may have taken more than the budget.
         return max(0, self._budget.available(key.account_id, key.ingest_rate))
@@ -50,8 +50,8 @@ class AccountLimits:
         """Take lines that are sent from the account's budget."""
         self._budget.take(key.account_id, lines)
 
-    def has_cpu_time(self, account_id: int) -> bool:
-        """Return True if a batch of the account may be made now, also one that is made again."""
+    def has_cpu_seconds(self, account_id: int) -> bool:
+        """Return True if the account has CPU time left."""
         return self._cpu_seconds_left(account_id) > 0
 
     def count_cpu_seconds(self, account_id: int, seconds: float) -> None:

@@ -69,8 +69,8 @@ class Batches:
             if isinstance(begun, str):
                 return begun
             progress = self._progress[file.path] = begun
-        elif not self._limits.has_cpu_time(key.account_id):
-            # The batch is made again for each attempt.
+        elif not self._limits.has_cpu_seconds(key.account_id):
+            # To send the batch again, it has to be made again.
             return "wait"
         assert progress.end is not None
         piece = await _read(file, progress, progress.end - progress.position)
