@@ -4,6 +4,7 @@ Logs are displayed in terminals and web pages, and stored in Postgres, which ref
 """
 
 import re
+from collections.abc import Iterator
 
 # ECMA-48 (ISO/IEC 6429), 5.4: a control sequence, with its introducer in seven or eight bits. 5.6: a control string,
 # ended by ST or, as in xterm, by BEL. 5.3.3 and ISO/IEC 2022: all other escape sequences. The lengths bound the text
@@ -18,6 +19,11 @@ _INCOMPLETE_SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}|\x1b[\]PX^_][^\x07\x1b\n\r]{0,4096}\x1b?|\x1b[ -/]{0,8}"
 )
 _MAX_INCOMPLETE_CHARACTERS = 4096 + 3
+
+
+def find_controls(text: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of what `remove_controls` removes."""
+    return (match.span() for match in _CONTROLS.finditer(text))
 
 
 def remove_controls(text: str) -> str:

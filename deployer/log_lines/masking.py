@@ -1,8 +1,9 @@
 """Hides the values of variables in log text.
 
 A value is hidden anywhere in the text, in the forms of `printed_forms`, if it has at least four characters and is not
-one of `COMMON_WORDS`. Each line of a multi-line value is hidden too, since a log consists of lines. Parts of a value,
-and other transformations of it, are not found: a build can print what it knows.
+one of `COMMON_WORDS`. Each line of a multi-line value is hidden too, since a log consists of lines. In JSON, any of the
+characters may be escaped, also in JSON within a JSON string. Parts of a value, and other transformations of it, are not
+found: a build can print what it knows.
 
 The patterns are blocks of at most 256 characters. So a long value is hidden even if only a block of it is printed, the
 cost of a line does not depend on the length of the values, and only one block has to be buffered.
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from sys import getsizeof
 
 from deployer.log_lines.control_characters import remove_controls
+from deployer.log_lines.json_escapes import iterate_readings
 from deployer.log_lines.printed_forms import iterate_base64_forms, iterate_written_forms
 
 HIDDEN = "•••"
@@ -59,9 +61,7 @@ class Mask:
         If the text is `unfinished`, an end of four or more characters that begins a value is hidden as well.
         """
         for _ in range(_MAX_ROUNDS):
-            spans = list(self._find(text))
-            if unfinished and len(text) - (begun := self.find_partial_value(text)) >= MIN_CHARACTERS:
-                spans.append((begun, len(text)))
+            spans = list(self._find_in_readings(text, unfinished=unfinished))
             if not spans:
                 return text
             text = _replace(text, spans)
@@ -73,7 +73,15 @@ class Mask:
         return HIDDEN
 
     def find_partial_value(self, text: str) -> int:
-        """Return the start of the longest end of the text that begins a value; the text's length if there is none."""
+        """Return the start of the longest end of the text that begins a value; the text's length if there is none.
+
+        In a text with escapes, the beginning of an escape may begin a value.
+        """
+        if not self.max_pattern_characters:
+            return len(text)
+        return min(places[self._find_partial(reading)] for reading, places in iterate_readings(text))
+
+    def _find_partial(self, text: str) -> int:
         for start in range(max(0, len(text) - self.max_pattern_characters + 1), len(text)):
             end = text[start:]
             # The next pattern in sort order begins with `end` if any does.
@@ -81,6 +89,15 @@ class Mask:
             if at < len(self._patterns) and self._patterns[at].startswith(end):
                 return start
         return len(text)
+
+    def _find_in_readings(self, text: str, *, unfinished: bool) -> Iterator[tuple[int, int]]:
+        if not self.max_pattern_characters:
+            return
+        for reading, places in iterate_readings(text):
+            for start, end in self._find(reading):
+                yield places[start], places[end]
+            if unfinished and len(text) - (begun := places[self._find_partial(reading)]) >= MIN_CHARACTERS:
+                yield begun, len(text)
 
     def _find(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield start and end of the longest value at each position, in the order of the positions. Leave out values

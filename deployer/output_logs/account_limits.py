@@ -41,7 +41,7 @@ class AccountLimits:
 
     def count_allowed(self, key: ApplicationKey) -> int:
         """Return how many lines of the account may be sent now."""
-        if self._cpu_seconds_left(key.account_id) <= 0:
+        if not self.has_cpu_seconds(key.account_id):
             return 0
         # Batches that began at the same time may have used more than the budget had.
         return max(0, self._budget.available(key.account_id, key.ingest_rate))
@@ -49,6 +49,10 @@ class AccountLimits:
     def count_lines(self, key: ApplicationKey, lines: int) -> None:
         """Subtract the lines that are sent from the account's budget."""
         self._budget.take(key.account_id, lines)
+
+    def has_cpu_seconds(self, account_id: int) -> bool:
+        """Return True if the account has CPU time left."""
+        return self._cpu_seconds_left(account_id) > 0
 
     def count_cpu_seconds(self, account_id: int, seconds: float) -> None:
         """Subtract the CPU time of a batch from the account's budget."""

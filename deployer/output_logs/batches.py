@@ -71,6 +71,9 @@ class Batches:
             if isinstance(begun, str):
                 return begun
             progress = self._progress[file.path] = begun
+        elif not self._limits.has_cpu_seconds(key.account_id):
+            # To send the batch again, it has to be made again.
+            return "wait"
         assert progress.end is not None
         piece = await _read(file, progress, progress.end - progress.position)
         if progress.end is None:

@@ -82,7 +82,7 @@ def make_events(
         is_last_unfinished = is_unfinished and number == len(lines)
         text = hide_and_truncate(clean_line(line), mask, unfinished=is_last_unfinished)
         if text:
-            events.append(_read_json(text, printed, mask, at_ms) or _event(printed, at_ms, "info", text))
+            events.append(_read_json(text, printed, at_ms) or _event(printed, at_ms, "info", text))
     return events
 
 
@@ -123,17 +123,14 @@ def _event(printed: Printed, at_ms: int, severity: str, title: str) -> dict[str,
     }
 
 
-def _read_json(text: str, printed: Printed, mask: Mask, at_ms: int) -> dict[str, Any] | None:
-    """Return the event for a line that is a JSON object with a message. None for any other line."""
+def _read_json(text: str, printed: Printed, at_ms: int) -> dict[str, Any] | None:
+    """Return the event of a line that is a JSON object with a message; None for every other line."""
     if not (text.startswith("{") and text.endswith("}")):
         return None
     try:
         record = msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
         return None
-    if "\\" in text:
-        # The line may have escaped characters of a value that other encoders leave, such as \u002B for a plus sign.
-        record = {mask.hide(name): _hide_in(value, mask) for name, value in record.items()}
     message = _take(record, _MESSAGES, str)
     if message is None or not message.strip():
         return None
@@ -148,10 +145,6 @@ def _read_json(text: str, printed: Printed, mask: Mask, at_ms: int) -> dict[str,
             event[name] = record.pop(name)
     event["attributes"] = {**dict(_scalars(record)), **printed.attributes()}
     return event
-
-
-def _hide_in(value: Any, mask: Mask) -> Any:
-    return mask.hide(value) if isinstance(value, str) else value
 
 
 def _take(record: dict[str, Any], names: Sequence[str], kind: Any) -> Any:

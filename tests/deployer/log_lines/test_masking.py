@@ -8,10 +8,11 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from deployer.log_lines.masking import COMMON_WORDS, HIDDEN, Mask
+from tests.deployer.log_lines.test_json_escapes import json_strings
 from tests.support.examples import EXAMPLES
 
 SECRET = 'pä$$ "wörd"/it\'s+100%&<x>'
@@ -45,6 +46,41 @@ def test_a_value_is_hidden_in_the_forms_of_tools(printed: str) -> None:
     assert HIDDEN in shown
     assert len(shown) <= len(f"the value is Basic '{HIDDEN}' today") + 12
     assert not any(piece in shown for piece in ("rd", "100", "%24", "JC"))
+
+
+@pytest.mark.parametrize(
+    ("value", "printed"),
+    [
+        # System.Text.Json of .NET: everything except letters and digits; PHP; a nested document; Jackson for ASCII.
+        ("EMI+K7/x", r'{"@mt":"config","key":"§EMI\u002BK7/x§"}'),
+        ("EMI+K7/x", r'info: {"key":"§EMI\u002BK7\/x§"}'),
+        ("EMI+K7/x", r'{"body":"{\"key\":\"§EMI\\u002BK7\\/x§\"}"}'),
+        (r"p\nss", r'{"n":["§p\u005Cnss§"]}'),
+        ("wörd😀s", r"§w\u00F6rd\uD83D\uDE00s§"),
+        # Backslashes that are no escapes.
+        ("EMI+K7/x", r"C:\Users\\§EMI\u002BK7/x§\ "),
+        ("C:\\new", r"§C:\new§ §C:\\new§ §C:\\\\new§"),
+        # Each line of a value, as in the text itself; and a character that logs do not have.
+        ("some+one\nelse", r"§some\u002Bone§\u000A§else§"),
+        ("pass+word", r"§pa\u0000ss\u001b[1m\u002Bword§!"),
+        # The placeholder in a value.
+        (f"{HIDDEN}+word", r"§\u2022\u2022\u2022\u002Bword§"),
+    ],
+)  # fmt: skip
+def test_a_value_is_hidden_however_json_escapes_it(value: str, printed: str) -> None:
+    """A value is between two section signs."""
+    expected = HIDDEN.join(printed.split("§")[::2])
+    assert Mask([value, "other value"]).hide(printed.replace("§", "")) == expected
+
+
+@settings(max_examples=EXAMPLES)
+@given(json_strings(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=4)))
+def test_a_value_is_hidden_whatever_an_encoder_escapes(pair: tuple[str, str]) -> None:
+    value, written = pair
+    assume("•" not in value and value.lower() not in COMMON_WORDS)
+    nested = written.replace("\\", "\\\\").replace('"', '\\"')
+    for text in (written, nested):
+        assert Mask([value]).hide(f"a {text} b") == f"a {HIDDEN} b"
 
 
 @pytest.mark.parametrize(
@@ -139,6 +175,21 @@ def test_an_unfinished_text_hides_the_beginning_of_a_value() -> None:
     assert mask.hide("say cor", unfinished=True) == "say cor"
     assert mask.find_partial_value("say cor") == 4
     assert mask.find_partial_value("say") == 3
+    mask = Mask(["pass+word", "😀😀😀😀"])
+    for end in (
+        r"pass\u002B",
+        r"pass\u00",
+        "pass\\",
+        r"pass\\u002B",
+        r"pass\\u002",
+        r"\uD83D\uDE00\ud83d\ud",
+    ):
+        assert mask.hide(f"say {end}", unfinished=True) == f"say {HIDDEN}", end
+        assert mask.find_partial_value(f"say {end}") == 4
+    # A character of a value may follow.
+    assert mask.hide("say \\", unfinished=True) == "say \\"
+    assert mask.find_partial_value("say \\") == 4
+    assert Mask([]).find_partial_value("say \\") == 5
 
 
 def test_a_block_of_a_long_value_is_hidden() -> None:

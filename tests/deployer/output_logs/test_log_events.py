@@ -61,10 +61,23 @@ def test_values_of_variables_are_hidden() -> None:
 
 def test_a_value_is_hidden_however_json_escapes_it() -> None:
     # As .NET's System.Text.Json does.
-    line = rb'{"msg":"uses pass\u002Bword","dsn":"x:pass\u002Bword@y","pass\u002Bword":1,"span_id":"pass\u002Bword"}'
-    [event] = make_events([line], _PRINTED, Mask(["pass+word"]), _AT)
+    secret = r"pass\u002Bword"
+    lines = [
+        rf'{{"msg":"uses {secret}","dsn":"x:{secret}@y","{secret}":1,"span_id":"{secret}"}}',
+        # Lines that are not records: without a message, not only JSON, cut.
+        rf'{{"@mt":"config","key":"{secret}"}}',
+        rf'info: {{"key":"{secret}"}}',
+        rf'{{"msg":"{secret}","key":"{secret[:-2]}',
+    ]
+    mask = Mask(["pass+word"])
+    event, *others = make_events([line.encode() for line in lines], _PRINTED, mask, _AT, is_unfinished=True)
     assert (event["title"], event["span_id"]) == ("uses •••", "•••")
     assert {"dsn": "x:•••@y", "•••": 1}.items() <= event["attributes"].items()
+    assert [other["title"] for other in others] == [
+        '{"@mt":"config","key":"•••"}',
+        'info: {"key":"•••"}',
+        '{"msg":"•••","key":"•••',
+    ]
 
 
 def test_a_long_line_is_searched_only_as_far_as_it_is_shown() -> None:

@@ -417,6 +417,24 @@ def test_an_account_uses_a_share_of_one_core(tmp_path: Path) -> None:
     assert limits.count_allowed(key) > 0
 
 
+async def test_a_batch_is_not_made_again_without_cpu_time(tmp_path: Path) -> None:
+    async with _world(tmp_path) as world:
+        world.print("one\n")
+        world.ingest.faults += [answer(429, **{"Retry-After": "1"})] * 2
+        await world.shipper.ship_once()
+        world.now += 2
+        await world.shipper.ship_once()
+        assert len(world.ingest.requests) == 2
+        world.shipper._limits.count_cpu_seconds(1, 1.6)
+        for _ in range(2):
+            world.now += 1
+            assert not await world.shipper.ship_once()
+        assert len(world.ingest.requests) == 2
+        world.now += 2
+        await world.shipper.ship_once()
+        assert (len(world.ingest.requests), world.titles) == (3, ["one"])
+
+
 @pytest.mark.parametrize("event", ["truncated", "rotated", "rotated twice", "removed", "overwritten"])
 async def test_a_file_that_changes_while_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, event: str
