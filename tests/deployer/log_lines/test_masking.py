@@ -85,6 +85,14 @@ def test_values_that_overlap_are_hidden_together() -> None:
     assert mask.hide("usernam") == f"{HIDDEN}nam"
 
 
+def test_the_longest_value_at_a_position_is_hidden() -> None:
+    longest = "".join(f"{number:x}." for number in range(90))
+    mask = Mask([longest[:length] for length in range(4, 200, 3)])
+    for length in range(4, 199):
+        hidden = length - (length - 4) % 3
+        assert mask.hide(longest[:length] + "#") == f"{HIDDEN}{longest[hidden:length]}#"
+
+
 def test_a_value_that_a_replacement_composes_is_hidden() -> None:
     mask = Mask(["abcd", f"{HIDDEN}x", "••••"])
     assert mask.hide("abcdx") == HIDDEN
