@@ -90,7 +90,7 @@ def test_the_longest_value_at_a_position_is_hidden() -> None:
     mask = Mask([longest[:length] for length in range(4, 200, 3)])
     for length in range(4, 199):
         hidden = length - (length - 4) % 3
-        assert mask.hide(longest[:length] + "#") == f"{HIDDEN}{longest[hidden:length]}#"
+        assert mask.hide(longest[:length] + "~") == f"{HIDDEN}{longest[hidden:length]}~"
 
 
 def test_a_value_that_a_replacement_composes_is_hidden() -> None:
