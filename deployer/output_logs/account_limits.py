@@ -8,8 +8,8 @@ from deployer.output_logs.line_budget import LineBudget
 BATCH_LINES = 500
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
-# Deployed code chooses its output, and may choose long lines that are expensive to search for secrets. An ordinary line
-# takes 10 us.
+# Deployed code chooses its output, and may choose long lines that are expensive to search for secrets, or variables
+# whose mask is expensive to make. An ordinary line takes 10 us.
 _CPU_SHARE = 0.2
 """The share of one core that the lines of an account may use."""
 _CPU_BURST_SECONDS = 1.0
@@ -41,17 +41,25 @@ class AccountLimits:
 
     def count_allowed(self, key: ApplicationKey) -> int:
         """Return how many lines of the account may be sent now."""
-        if self._cpu_seconds_left(key.account_id) <= 0:
+        if not self.has_cpu_seconds(key.account_id):
             return 0
-        # Batches that began at once may have taken more than there was.
-        return max(0, self._budget.available(key.account_id, key.ingest_rate))
+        return self._budget.available(key.account_id, key.ingest_rate)
 
     def count_lines(self, key: ApplicationKey, lines: int) -> None:
-        """Take lines that are sent from the account's budget."""
-        self._budget.take(key.account_id, lines)
+        """Take lines that will be sent from the account's budget. Without a pause after `count_allowed`: other batches
+        of the account would see the same lines."""
+        self._budget.take(key.account_id, key.ingest_rate, lines)
+
+    def give_back_lines(self, key: ApplicationKey, lines: int) -> None:
+        """Return lines to the account's budget that are not sent."""
+        self._budget.take(key.account_id, key.ingest_rate, -lines)
+
+    def has_cpu_seconds(self, account_id: int) -> bool:
+        """Return True if the account has CPU time left."""
+        return self._cpu_seconds_left(account_id) > 0
 
     def count_cpu_seconds(self, account_id: int, seconds: float) -> None:
-        """Take the CPU time of a batch from the account's budget."""
+        """Take the CPU time of a batch or a mask from the account's budget."""
         self._cpu[account_id] = self._cpu_seconds_left(account_id) - seconds, self._clock()
 
     def _cpu_seconds_left(self, account_id: int) -> float:

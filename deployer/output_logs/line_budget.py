@@ -35,8 +35,9 @@ class LineBudget:
         # Half the burst: the whole one would have to wait until nothing else of the account is sent.
         return max(1, min(self.most(ingest_rate), ingest_burst // 2))
 
-    def take(self, account_id: int, lines: int) -> None:
-        """Count lines that are sent. Call `available` before."""
+    def take(self, account_id: int, ingest_rate: float, lines: int) -> None:
+        """Count lines that are sent; a negative number returns lines that were counted."""
+        self.available(account_id, ingest_rate)
         left, at = self._buckets[account_id]
         self._buckets[account_id] = (left - lines, at)
 
