@@ -33,7 +33,7 @@ _MAX_ROUNDS = 4
 class Mask:
     """Hides the values of an environment's variables.
 
-    The construction takes half a second for the largest allowed set of variables: do it in a thread.
+    The construction takes up to two seconds for the largest allowed set of variables: do it in a thread.
     """
 
     def __init__(self, values: Iterable[str]) -> None:

@@ -64,7 +64,9 @@ class Batches:
 
     async def has_more(self, file: OutputFile) -> bool:
         """Return True if the file has bytes that are not stored. Raises `OSError`."""
-        progress = self._progress.get(file.path) or await asyncio.to_thread(read_progress, file.path)
+        progress = self._progress.get(file.path)
+        if progress is None:
+            progress = await asyncio.to_thread(read_progress, file.path)
         if progress.end is not None:
             return True
         try:
