@@ -11,6 +11,7 @@ from control_domain.database.engine import Sessions
 from control_domain.projects.application_keys import (
     ApplicationKey,
     ensure_application_key,
+    explain_missing_key,
     find_application_keys,
 )
 from control_domain.sealing import CannotOpen, SealingKeys
@@ -80,6 +81,13 @@ class ApplicationTelemetry:
         """Return the live keys of these environments by public ID. Creates no keys. Raises database errors."""
         async with self.sessions() as session:
             return await find_application_keys(session, self.keys, environment_ids, self.now())
+
+    @shielded
+    async def explain_missing_key(self, environment_id: str) -> str | None:
+        """Return why `find_keys` finds no key of the environment, in one line; None if the environment was removed.
+        Raises database errors."""
+        async with self.sessions() as session:
+            return await explain_missing_key(session, environment_id, self.now())
 
     @shielded
     async def read_values(self, environment_id: str, deployment_id: int) -> list[str]:

@@ -181,6 +181,25 @@ async def _first_environment(session: AsyncSession, account: Account) -> Environ
     return (await session.execute(query)).scalar_one_or_none()
 
 
+async def name_first_environment(sessions: Sessions, account_id: str) -> tuple[str, bool] | None:
+    """Return the path of the account's first environment, such as `my-project/production`, and True if it has several.
+
+    None if it has none. `account_id` is the public ID.
+    """
+    # Account scope: the condition on the account's public ID.
+    query = (
+        select(Project.slug, Environment.slug)
+        .join(Environment, Environment.project_id == Project.id)
+        .join(Account, Account.id == Project.account_id)
+        .where(Account.public_id == account_id)
+        .order_by(Project.id, Environment.id)
+        .limit(2)
+    )
+    async with sessions() as session:
+        rows = (await session.execute(query)).all()
+    return (f"{rows[0][0]}/{rows[0][1]}", len(rows) > 1) if rows else None
+
+
 def _read_credentials(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text())

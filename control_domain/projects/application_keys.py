@@ -114,6 +114,27 @@ async def ensure_application_key(
     return (await find_application_keys(session, keys, [environment_id], now))[environment_id], digest
 
 
+async def explain_missing_key(session: AsyncSession, environment_id: str, now: datetime) -> str | None:
+    """Return why `find_application_keys` finds no key of the environment with this public ID, in one line; None if the
+    environment was removed."""
+    # Account scope: the deployer has run this environment.
+    query = (
+        select(Project.slug, Environment.slug)
+        .join(Environment, Environment.project_id == Project.id)
+        .where(Environment.public_id == environment_id)
+    )
+    row = (await session.execute(query)).one_or_none()
+    if row is None:
+        return None
+    fault = f"environment {row[0]}/{row[1]} has no usable ingest key"
+    if number := await _find_sealed_key(session, environment_id, now):
+        return (
+            f"{fault}: ingest key {number} is sealed under another key. Start again with the former "
+            f"{PREFIX}VARIABLES_KEY, or revoke this ingest key and deploy again"
+        )
+    return f"{fault}; deploy again"
+
+
 async def _find_sealed_key(session: AsyncSession, environment_id: str, now: datetime) -> int | None:
     # Account scope: the deployer holds the lease of this environment.
     query = (

@@ -28,7 +28,8 @@ def find_controls(text: str) -> Iterator[tuple[int, int]]:
 
 def remove_controls(text: str) -> str:
     """Return the text without escape sequences and control characters; tab, LF and CR stay."""
-    return _CONTROLS.sub("", text)
+    # Most text has none, and this is ten times as fast.
+    return text if text.isprintable() else _CONTROLS.sub("", text)
 
 
 def split_incomplete_sequence(text: str) -> tuple[str, str]:

@@ -9,13 +9,11 @@ The patterns are blocks of at most 256 characters. So a long value is hidden eve
 cost of a line does not depend on the length of the values, and only one block has to be buffered.
 """
 
-from array import array
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from sys import getsizeof
+from collections.abc import Iterable, Iterator
 
 from deployer.log_lines.control_characters import remove_controls
 from deployer.log_lines.json_escapes import iterate_readings
+from deployer.log_lines.pattern_index import MAX_CHARACTERS, PatternIndex
 from deployer.log_lines.printed_forms import iterate_base64_forms, iterate_written_forms
 
 HIDDEN = "•••"
@@ -28,32 +26,27 @@ production staging preview development develop test tests testing local localhos
 http https utf8 utf-8 127.0.0.1 0.0.0.0
 """
 COMMON_WORDS = frozenset(_WORDS.split())
-"""Values, in lower case, that are not hidden: they reveal nothing and are common in logs."""
-_BLOCK = 256
-# Bytes that a pattern uses in addition to its text: for its places in a list, a set and two arrays.
-_PATTERN_BYTES = 100
-# Maximum number of passes over a text. Values that contain HIDDEN are rare, and need one or two passes.
+"""Values in lower case that are shown, since they reveal nothing and are common in logs."""
+_BLOCK = MAX_CHARACTERS
+# Values that contain HIDDEN are rare, and need one or two rounds.
 _MAX_ROUNDS = 4
 
 
 class Mask:
     """Hides the values of an environment's variables.
 
-    The construction takes half a second for the largest allowed set of variables: do it in a thread.
+    The construction takes up to two seconds for the largest allowed set of variables: do it in a thread.
     """
 
     def __init__(self, values: Iterable[str]) -> None:
-        self._patterns = sorted(
+        self._patterns = PatternIndex(
             {block for value in values for form in _iterate_patterns(value) for block in _split_blocks(form)}
         )
-        self._first_characters = {pattern[:MIN_CHARACTERS] for pattern in self._patterns}
-        self._prefixes = _find_prefixes(self._patterns)
-        self._jumps = _find_jumps(self._prefixes)
         self._has_placeholder_in_patterns = any(HIDDEN[0] in pattern for pattern in self._patterns)
-        self.max_pattern_characters = max(map(len, self._patterns), default=0)
+        self.max_pattern_characters = self._patterns.max_pattern_characters
         """Length of the longest pattern; 0 without patterns."""
-        self.memory_bytes = sum(getsizeof(pattern) + _PATTERN_BYTES for pattern in self._patterns)
-        """About how many bytes of memory the mask uses."""
+        self.memory_bytes = self._patterns.memory_bytes
+        """About how much memory the mask uses."""
 
     def hide(self, text: str, *, unfinished: bool = False) -> str:
         """Return the text with `HIDDEN` in place of each value; values that touch or overlap become one.
@@ -83,10 +76,7 @@ class Mask:
 
     def _find_partial(self, text: str) -> int:
         for start in range(max(0, len(text) - self.max_pattern_characters + 1), len(text)):
-            end = text[start:]
-            # The next pattern in sort order begins with `end` if any does.
-            at = bisect_right(self._patterns, end)
-            if at < len(self._patterns) and self._patterns[at].startswith(end):
+            if self._patterns.begins_with(text[start:]):
                 return start
         return len(text)
 
@@ -102,27 +92,15 @@ class Mask:
     def _find(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield start and end of the longest value at each position, in the order of the positions. Leave out values
         that lie within those before."""
-        first_characters = self._first_characters
-        if not first_characters:
+        beginnings, size = self._patterns.beginnings, self._patterns.beginning_characters
+        if not beginnings:
             return
-        patterns, end = self._patterns, 0
+        end, recent = 0, dict[int, list[str]]()
         for start in [
-            at
-            for at in range(len(text) - MIN_CHARACTERS + 1)
-            if text[at : at + MIN_CHARACTERS] in first_characters
+            at for at in range(len(text) - MIN_CHARACTERS + 1) if text[at : at + size] in beginnings
         ]:
-            # All patterns that match here are prefixes of one pattern: the last one that does not sort after the text.
-            at = bisect_right(patterns, text[start : start + _BLOCK]) - 1
-            if start < end and not patterns[at].startswith(text[start : end + 1]):
-                continue
-            # If a pattern matches, its prefixes do too: a jump over several prefixes is right if it ends at one that
-            # does not match.
-            while at >= 0 and not text.startswith(patterns[at], start):
-                jump = self._jumps[at]
-                is_too_far = jump < 0 or text.startswith(patterns[jump], start)
-                at = self._prefixes[at] if is_too_far else jump
-            if at >= 0:
-                end = max(end, start + len(patterns[at]))
+            if length := self._patterns.find_longest(text, start, end, recent):
+                end = max(end, start + length)
                 yield start, end
 
 
@@ -155,40 +133,6 @@ def _split_blocks(form: str) -> Iterator[str]:
     for start in (*range(0, len(form) - _BLOCK, _BLOCK), len(form) - _BLOCK):
         if (block := form[start : start + _BLOCK]).strip():
             yield block
-
-
-def _find_prefixes(patterns: Sequence[str]) -> Sequence[int]:
-    """For each of the sorted patterns, return the index of the longest other pattern that is its prefix. -1 if there
-    is none."""
-    found = array("i")
-    for at, pattern in enumerate(patterns):
-        before = at - 1
-        while before >= 0 and not pattern.startswith(patterns[before]):
-            before = found[before]
-        found.append(before)
-    return found
-
-
-def _find_jumps(prefixes: Sequence[int]) -> Sequence[int]:
-    """For each pattern, return the index of a shorter pattern that is its prefix. -1 if there is none.
-
-    The lengths of the jumps make a search among n prefixes take O(log n) steps: Myers, "An applicative random-access
-    stack", Information Processing Letters 17 (1983).
-    """
-    jumps = array("i")
-    depths = array("i")
-    for prefix in prefixes:
-        if prefix < 0:
-            jumps.append(-1)
-            depths.append(0)
-            continue
-        depths.append(depths[prefix] + 1)
-        jump = jumps[prefix]
-        is_doubled = jump >= 0 and depths[prefix] - depths[jump] == depths[jump] - (
-            depths[jumps[jump]] if jumps[jump] >= 0 else -1
-        )
-        jumps.append(jumps[jump] if is_doubled else prefix)
-    return jumps
 
 
 def _replace(text: str, spans: Iterable[tuple[int, int]]) -> str:

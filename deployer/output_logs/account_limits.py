@@ -8,8 +8,8 @@ from deployer.output_logs.line_budget import LineBudget
 BATCH_LINES = 500
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
-# Deployed code chooses what it prints, and could print long lines that are expensive to search for secrets. An ordinary
-# line takes 10 µs.
+# Deployed code chooses its output, and may choose long lines that are expensive to search for secrets, or variables
+# whose mask is expensive to make. An ordinary line takes 10 us.
 _CPU_SHARE = 0.2
 """The share of one core that the search of an account's lines may use."""
 _CPU_BURST_SECONDS = 1.0
@@ -43,19 +43,23 @@ class AccountLimits:
         """Return how many lines of the account may be sent now."""
         if not self.has_cpu_seconds(key.account_id):
             return 0
-        # Batches that began at the same time may have used more than the budget had.
-        return max(0, self._budget.available(key.account_id, key.ingest_rate))
+        return self._budget.available(key.account_id, key.ingest_rate)
 
     def count_lines(self, key: ApplicationKey, lines: int) -> None:
-        """Subtract the lines that are sent from the account's budget."""
-        self._budget.take(key.account_id, lines)
+        """Take lines that will be sent from the account's budget. Without a pause after `count_allowed`: other batches
+        of the account would see the same lines."""
+        self._budget.take(key.account_id, key.ingest_rate, lines)
+
+    def give_back_lines(self, key: ApplicationKey, lines: int) -> None:
+        """Return lines to the account's budget that are not sent."""
+        self._budget.take(key.account_id, key.ingest_rate, -lines)
 
     def has_cpu_seconds(self, account_id: int) -> bool:
         """Return True if the account has CPU time left."""
         return self._cpu_seconds_left(account_id) > 0
 
     def count_cpu_seconds(self, account_id: int, seconds: float) -> None:
-        """Subtract the CPU time of a batch from the account's budget."""
+        """Take the CPU time of a batch or a mask from the account's budget."""
         self._cpu[account_id] = self._cpu_seconds_left(account_id) - seconds, self._clock()
 
     def _cpu_seconds_left(self, account_id: int) -> float:

@@ -49,7 +49,9 @@ class Batches:
         self._limits = limits
         self._progress: dict[Path, Progress] = {}
         self._ends: dict[Path, int] = {}
-        """The end of each output at the last pass in which the account had no budget."""
+        """The end of outputs at the last pass without budget."""
+        self._counted: dict[Path, tuple[ApplicationKey, int]] = {}
+        """Lines of the present batches that were taken from the budget of the account."""
 
     def list_paths(self) -> set[Path]:
         """Return the paths of the files whose progress is known."""
@@ -57,8 +59,43 @@ class Batches:
 
     def forget(self, path: Path) -> None:
         """Forget a file that was removed."""
+        self._give_back(path)
         self._progress.pop(path, None)
         self._ends.pop(path, None)
+
+    async def has_more(self, file: OutputFile) -> bool:
+        """Return True if the file has bytes that are not stored. Raises `OSError`."""
+        progress = self._progress.get(file.path)
+        if progress is None:
+            progress = await asyncio.to_thread(read_progress, file.path)
+        if progress.end is not None:
+            return True
+        try:
+            piece = await asyncio.to_thread(read_piece, file.path, progress.position, 1)
+        except Cut:
+            return False
+        return piece is not None and bool(piece.data)
+
+    def note_stored(self, path: Path) -> None:
+        """Note that the batch is stored."""
+        self._counted.pop(path, None)
+        self._progress[path].finish_batch()
+
+    def leave_out(self, path: Path) -> None:
+        """Leave the lines of the batch out, since the edge will never accept it."""
+        self._counted.pop(path, None)
+        progress = self._progress[path]
+        assert progress.end is not None
+        progress.drop_batch(estimate_lines(progress.end - progress.position))
+
+    def choose_again(self, path: Path) -> None:
+        """Choose another batch at the same position, since nothing of this one is stored."""
+        self._give_back(path)
+        self._progress[path].end = None
+
+    def _give_back(self, path: Path) -> None:
+        if (counted := self._counted.pop(path, None)) is not None:
+            self._limits.give_back_lines(*counted)
 
     async def find(self, file: OutputFile, key: ApplicationKey) -> Batch | NoBatch:
         """Return the batch that is stored on disk and may have been sent already. If there is none, choose the next
@@ -72,14 +109,16 @@ class Batches:
                 return begun
             progress = self._progress[file.path] = begun
         elif not self._limits.has_cpu_seconds(key.account_id):
-            # To send the batch again, it has to be made again.
+            # To send the batch again, its mask may have to be made again.
             return "wait"
         assert progress.end is not None
         piece = await _read(file, progress, progress.end - progress.position)
         if progress.end is None:
+            self._give_back(file.path)
             return "again"
         if piece is None or piece.start != progress.position:
-            # The bytes of an interrupted batch are gone. The batch may have been stored or not.
+            # The bytes of an interrupted batch are gone: it may have been stored or not.
+            self._give_back(file.path)
             progress.leave_out(estimate_lines(progress.end - progress.position), is_estimate=True)
             progress.position, progress.end, progress.is_in_line = progress.end, None, False
             return "again"
@@ -90,7 +129,6 @@ class Batches:
 
         Does not change `progress`: if the write fails, no batch may be sent.
         """
-        allowed = self._limits.count_allowed(key)
         piece = await _read(file, progress, _BATCH_BYTES)
         if piece is None:
             return "wait_for_change"
@@ -105,8 +143,8 @@ class Batches:
             is_full=len(piece.data) == _BATCH_BYTES,
             is_ended=piece.is_last and piece.is_rotated,
         )
-        # Send only whole batches: otherwise each second's budget would be split into hundreds of small batches.
-        if len(taken.lines) > allowed:
+        # Whole batches only: each second's budget would otherwise become hundreds of small ones.
+        if len(taken.lines) > self._limits.count_allowed(key):
             await self._skip_flood(file, progress, piece.end)
             return "wait"
         if is_lost:
@@ -125,8 +163,14 @@ class Batches:
             at_ms=piece.written_ms,
             ends_in_line=taken.is_in_line,
         )
-        await asyncio.to_thread(write_progress, file.path, begun)
+        # Before the next pause, in which other files of the account ask how many lines are allowed.
         self._limits.count_lines(key, len(taken.lines))
+        self._counted[file.path] = key, len(taken.lines)
+        try:
+            await asyncio.to_thread(write_progress, file.path, begun)
+        except BaseException:
+            self._give_back(file.path)
+            raise
         return begun
 
     async def _skip_flood(self, file: OutputFile, progress: Progress, end: int) -> None:

@@ -19,7 +19,9 @@ class _Entry:
     key: ApplicationKey | None = None
     reread_at: float = float("-inf")
     failures: int = 0
-    """How many times in a row there was no key, or the edge has refused the key."""
+    """How many times in a row no key was found, or the edge has refused it."""
+    absent_since: float | None = None
+    """When the database had no usable key for the first time since it had one; None: it has one."""
 
 
 class EnvironmentKeys:
@@ -42,6 +44,11 @@ class EnvironmentKeys:
         entry = self._entries.get(environment_id)
         return None if entry is None else entry.key
 
+    def absent_seconds(self, environment_id: str) -> float:
+        """Return for how long the database has had no usable key of the environment; 0 if it has one."""
+        entry = self._entries.get(environment_id)
+        return 0.0 if entry is None or entry.absent_since is None else self._clock() - entry.absent_since
+
     async def refresh(self, environment_ids: Collection[str]) -> None:
         """Read the keys that are due for these environments, in one query. Raises database errors."""
         now = self._clock()
@@ -63,7 +70,10 @@ class EnvironmentKeys:
             entry.key = found.get(environment_id)
             entry.reread_at = now + _REREAD_SECONDS
             if entry.key is None:
+                entry.absent_since = now if entry.absent_since is None else entry.absent_since
                 self._wait(entry)
+            else:
+                entry.absent_since = None
 
     def accept(self, key: ApplicationKey) -> None:
         """Use a key that the deployer has just created or read."""

@@ -37,8 +37,9 @@ class LineBudget:
         # else.
         return max(1, min(self.most(ingest_rate), ingest_burst // 2))
 
-    def take(self, account_id: int, lines: int) -> None:
-        """Subtract the lines that are sent. Call `available` first."""
+    def take(self, account_id: int, ingest_rate: float, lines: int) -> None:
+        """Count lines that are sent; a negative number returns lines that were counted."""
+        self.available(account_id, ingest_rate)
         left, at = self._buckets[account_id]
         self._buckets[account_id] = (left - lines, at)
 

@@ -26,7 +26,7 @@ from deployer.output_logs.deployment_masks import DeploymentMasks
 from deployer.output_logs.environment_keys import EnvironmentKeys
 from deployer.output_logs.line_budget import LineBudget
 from deployer.output_logs.log_events import Printed, make_events
-from deployer.output_logs.read_output import OutputFile, estimate_lines, list_changed
+from deployer.output_logs.read_output import OutputFile, list_changed
 from deployer.output_logs.send_batch import Answer, send_batch
 from deployer.output_logs.stopped_outputs import StoppedOutputs
 from deployer.output_logs.take_lines import take_lines
@@ -40,7 +40,9 @@ _POLL_SECONDS = 1.0
 _FILES_AT_ONCE = 4
 # The edge may refuse a new key this many times: the control plane publishes a key within a second of its creation.
 _USUAL_REFUSALS = 2
-# A key in `stopped` for a failed database query, which stops all outputs.
+# A new deployment creates its key within a few seconds.
+_MISSING_KEY_SECONDS = 10.0
+# Stops all outputs, so it is noted as one of its own.
 _DATABASE = "database"
 _REQUEST_SECONDS = 60.0
 
@@ -62,10 +64,12 @@ class OutputShipper:
         self._session = session
         self._seen: dict[Path, tuple[int, int]] = {}
         self._due: dict[Path, OutputFile] = {}
-        """Files that may have lines to send."""
+        """Files that may have lines to store."""
+        self._without_key: set[Path] = set()
+        """Files that are noted as stopped because their environment has no key."""
         self._limits = AccountLimits(budget, clock)
         self._batches = Batches(self._limits)
-        self._masks = DeploymentMasks(telemetry.read_values)
+        self._masks = DeploymentMasks(telemetry.read_values, self._limits.count_cpu_seconds, clock)
         self.keys = EnvironmentKeys(telemetry.find_keys, clock)
         self.stopped = StoppedOutputs(clock)
 
@@ -101,6 +105,7 @@ class OutputShipper:
         removed = (self._batches.list_paths() | self._due.keys()) - self._seen.keys()
         for path in removed:
             self._batches.forget(path)
+            self._without_key.discard(path)
             self._due.pop(path, None)
             self.stopped.clear(str(path))
         if removed:
@@ -110,13 +115,16 @@ class OutputShipper:
         is_busy = False
         for file in files:
             key = self.keys.get(file.environment_id)
-            if key is not None and self._limits.may_send(key.account_id):
+            if key is None or self._limits.may_send(key.account_id):
                 is_busy |= await self._try_file(file, key)
         return is_busy
 
-    async def _try_file(self, file: OutputFile, key: ApplicationKey) -> bool:
-        """Send one batch of the file. Return True if more may be sent at once."""
+    async def _try_file(self, file: OutputFile, key: ApplicationKey | None) -> bool:
+        """Send one batch of the file, or note that it has no key. Return True if more may be sent at once."""
         try:
+            if key is None:
+                await self._note_missing_key(file)
+                return False
             return await self._ship_file(file, key)
         except FileNotFoundError:
             # The deployment's output was removed during the pass.
@@ -134,11 +142,27 @@ class OutputShipper:
                 logger.exception("%s could not be stored as logs", file.path)
         return False
 
+    async def _note_missing_key(self, file: OutputFile) -> None:
+        seconds = self.keys.absent_seconds(file.environment_id)
+        if seconds < _MISSING_KEY_SECONDS or file.path in self._without_key:
+            return
+        reason = await self._telemetry.explain_missing_key(file.environment_id)
+        # An environment that was removed, or an old output.
+        if reason is None or not await self._batches.has_more(file):
+            self._due.pop(file.path, None)
+            self.stopped.clear(str(file.path))
+            return
+        self._without_key.add(file.path)
+        self.stopped.note(str(file.path), reason, seconds)
+
     async def _ship_file(self, file: OutputFile, key: ApplicationKey) -> bool:
+        self._without_key.discard(file.path)
         batch = await self._batches.find(file, key)
         if not isinstance(batch, Batch):
             if batch == "wait_for_change":
+                # All lines are stored.
                 self._due.pop(file.path, None)
+                self.stopped.clear(str(file.path))
             return batch == "again"
         events = await self._make_events(file, key, batch)
         if not events:
@@ -158,7 +182,7 @@ class OutputShipper:
         )
         service = name_service(key.project, file.process)
         printed = Printed(service, file.process, file.number, file.deployment_id)
-        mask = await self._masks.find(file.environment_id, file.deployment_id)
+        mask = await self._masks.find(key.account_id, file.environment_id, file.deployment_id)
 
         def make() -> tuple[list[dict[str, Any]], float]:
             begun = time.thread_time()
@@ -182,19 +206,19 @@ class OutputShipper:
     def _take_answer(
         self, file: OutputFile, key: ApplicationKey, batch: Batch, answer: Answer, events: int
     ) -> bool:
-        """Record the result of sending a batch. Return True if more of the file may be sent at once."""
-        account, progress = key.account_id, batch.progress
+        """Note what became of a batch. Return True if more may be sent at once."""
+        account = key.account_id
         if answer.outcome == "stored":
             self.stopped.clear(str(file.path))
-            progress.finish_batch()
-            # Move the file behind the others: one output must not use up the account's whole budget.
+            self._batches.note_stored(file.path)
+            # The others come first: one output must not take the whole budget of the account.
             if file.path in self._due:
                 self._due[file.path] = self._due.pop(file.path)
             return True
         if answer.outcome == "too_large" and events > 1:
             # Nothing of the batch is stored: the next batch begins at the same position and has the same ID.
             self._limits.note_too_large(account, events)
-            progress.end = None
+            self._batches.choose_again(file.path)
             return True
         if answer.outcome == "key_refused":
             if self.keys.refuse(key) > _USUAL_REFUSALS:
@@ -204,8 +228,7 @@ class OutputShipper:
         if answer.outcome in ("refused", "too_large"):
             # The edge would refuse the batch each time.
             self._limits.note_refused(account)
-            assert progress.end is not None
-            progress.drop_batch(estimate_lines(progress.end - progress.position))
+            self._batches.leave_out(file.path)
             return True
         self._limits.note_failure(account, answer.seconds)
         return False

@@ -18,9 +18,12 @@ class StoppedOutputs:
     _reasons: dict[str, tuple[str, float]] = field(default_factory=dict)
     """The last reason of each stopped output, and the time of its first failure."""
 
-    def note(self, output: str, reason: str) -> bool:
-        """Record why an output is not stored. If no other output has this reason, log it and return True."""
-        known, since = self._reasons.get(output, ("", self.clock()))
+    def note(self, output: str, reason: str, seconds: float = 0.0) -> bool:
+        """Note why an output is not stored. Log a reason that no other output has, and return True for it.
+
+        `seconds`: for how long it has not been stored, if this is the first note about it.
+        """
+        known, since = self._reasons.get(output, ("", self.clock() - seconds))
         is_new = reason != known and all(reason != each for each, _ in self._reasons.values())
         if is_new:
             logger.warning("the output of applications is not stored as logs: %s", reason)

@@ -16,6 +16,7 @@ from pathlib import Path
 import uvloop
 
 from control_domain.audit import Actor
+from control_domain.first_account.account import name_first_environment
 from control_domain.operators.sign_in_links import create_first_link, has_nobody_signed_in
 from control_domain.sign_in.links import make_sign_in_url
 from deployer.identity import FolderInUse
@@ -37,8 +38,6 @@ from wiring.embedded.allocator import keep_freed_memory
 from wiring.embedded.data_folder import DataFolderInUse, DataFolderUnusable
 from wiring.embedded.platform import DATABASE, Platform, run_platform
 
-# The demo adds projects and environments to the first ones, so its commands have to name one.
-_DEMO_ENVIRONMENT = "my-project/production"
 _NEXT_PORT = 1000
 _MAX_PORT = 65_000
 
@@ -161,7 +160,7 @@ async def _run_until_stopped(
                 data,
                 sign_in=await _make_sign_in_text(platform, data, is_terminal=is_terminal),
                 show_key=is_terminal,
-                environment=_DEMO_ENVIRONMENT if arguments.demo else None,
+                environment=await _choose_environment(platform, is_demo=arguments.demo),
             )
             print(greeting, flush=True)
             if arguments.demo:
@@ -178,6 +177,18 @@ async def _run_until_stopped(
             ready.set()
             await stop.wait()
             print("Stopping: storing all accepted data.", flush=True)
+
+
+async def _choose_environment(platform: Platform, *, is_demo: bool) -> str | None:
+    """Return the environment that the printed commands name; None if there is only one.
+
+    The first start of the demo adds others after the greeting is printed.
+    """
+    found = await name_first_environment(platform.sessions, platform.credentials["account_id"])
+    if found is None:
+        return None
+    name, has_others = found
+    return name if has_others or is_demo else None
 
 
 async def _make_sign_in_text(platform: Platform, data: Path, *, is_terminal: bool) -> str:

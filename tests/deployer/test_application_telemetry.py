@@ -160,6 +160,25 @@ async def test_the_key_is_sealed_again_and_no_second_one_is_made_under_a_wrong_k
     assert replaced is not None and replaced.key.secret != first.key.secret
 
 
+async def test_a_missing_key_is_explained(platform: Platform) -> None:
+    environment = platform.acme.environment(_NAME).public_id
+    telemetry = ApplicationTelemetry(platform.sessions, SealingKeys([_OLD]), utc_now, "http://edge")
+    assert await telemetry.explain_missing_key("env_gone") is None
+    fault = f"environment {_NAME} has no usable ingest key"
+    assert await telemetry.explain_missing_key(environment) == f"{fault}; deploy again"
+    await telemetry.open(environment)
+    other = replace(telemetry, keys=SealingKeys([_NEW]))
+    assert await other.find_keys([environment]) == {}
+    [row] = await _rows(platform, platform.acme.environment(_NAME).id)
+    explained = await other.explain_missing_key(environment) or ""
+    assert explained.startswith(f"{fault}: ingest key {row.id} is sealed under another key.")
+    assert "PHAROS_VARIABLES_KEY" in explained
+    # Revoked, as the explanation advises.
+    path = f"/v1/environments/{environment}/ingest-keys/{row.id}"
+    assert (await platform.call("DELETE", path)).status == 200
+    assert await other.explain_missing_key(environment) == f"{fault}; deploy again"
+
+
 async def test_the_values_of_a_deployment_are_found(platform: Platform) -> None:
     environment = platform.acme.environment(_NAME)
     telemetry = ApplicationTelemetry(platform.sessions, VARIABLE_KEYS, utc_now, "http://edge")

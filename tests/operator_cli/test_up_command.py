@@ -50,7 +50,9 @@ async def test_the_greeting_contains_secrets_only_on_a_terminal(
     @asynccontextmanager
     async def run_platform(*_given: Any, **_named: Any) -> AsyncIterator[Any]:
         yield SimpleNamespace(
-            base_url="http://127.0.0.1:8000/api", credentials={"ingest_key": _KEY}, sessions=None
+            base_url="http://127.0.0.1:8000/api",
+            credentials={"ingest_key": _KEY, "account_id": "acc_a"},
+            sessions=None,
         )
 
     async def create_first_link(*_given: Any) -> str:
@@ -59,6 +61,10 @@ async def test_the_greeting_contains_secrets_only_on_a_terminal(
     async def has_nobody_signed_in(_sessions: object) -> bool:
         return True
 
+    async def name_first_environment(_sessions: object, _account_id: str) -> None:
+        return None
+
+    monkeypatch.setattr(run_up, "name_first_environment", name_first_environment)
     monkeypatch.setattr(run_up, "create_first_link", create_first_link)
     monkeypatch.setattr(run_up, "has_nobody_signed_in", has_nobody_signed_in)
     monkeypatch.setattr(run_up, "run_platform", run_platform)
@@ -74,6 +80,24 @@ async def test_the_greeting_contains_secrets_only_on_a_terminal(
     link = f"  http://127.0.0.1:8000/sign-in#link={'x' * 38}"
     assert (link in output.splitlines()) is is_terminal and len(link) <= 80
     assert ("pharos sign-in-link" in output) is not is_terminal
+
+
+@pytest.mark.parametrize(
+    ("has_others", "is_demo", "named"),
+    [(False, False, None), (True, False, "my-project/production"), (False, True, "my-project/production")],
+)
+async def test_commands_name_an_environment_if_there_are_several(
+    has_others: bool, is_demo: bool, named: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in a later start without the demo, whose environments are still there."""
+
+    async def name_first_environment(_sessions: object, account_id: str) -> tuple[str, bool]:
+        assert account_id == "acc_a"
+        return "my-project/production", has_others
+
+    monkeypatch.setattr(run_up, "name_first_environment", name_first_environment)
+    platform: Any = SimpleNamespace(sessions=None, credentials={"account_id": "acc_a"})
+    assert await run_up._choose_environment(platform, is_demo=is_demo) == named
 
 
 async def test_a_demo_that_was_killed_can_be_started_again(

@@ -9,15 +9,26 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import delete, func, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
 
-from control_domain.accounts.operations import create_person, find_caller
+from control_domain.accounts.operations import DEFAULT_LIMIT, create_account, create_person, find_caller
 from control_domain.accounts.roles import SCOPES
 from control_domain.audit import Actor, list_newest_entries
 from control_domain.database.engine import Sessions, open_engine, open_sessions
-from control_domain.first_account.account import ensure_first_account, ensure_secret, write_private
+from control_domain.first_account.account import (
+    ensure_first_account,
+    ensure_secret,
+    name_first_environment,
+    write_private,
+)
 from control_domain.monitors.operations import live_monitor_keys
 from control_domain.projects.find import DeployTarget
-from control_domain.projects.operations import find_environment_by_key, live_ingest_keys
+from control_domain.projects.operations import (
+    create_environment,
+    create_project,
+    find_environment_by_key,
+    live_ingest_keys,
+)
 from control_domain.removals.remove_environment import remove_environment
 from control_domain.sites.operations import find_sites, live_sites
 from control_domain.tables.accounts import Account, ApiToken, Membership, Person
@@ -49,6 +60,26 @@ async def test_the_first_start_makes_an_account_with_working_keys(sessions: Sess
     assert environment.public_id == credentials["environment_id"] == entry.environment_id
     assert credentials["project_id"] == entry.project_id
     assert entry.limit == RateLimit(5000, 50_000)
+
+
+async def test_the_first_environment_is_named(sessions: Sessions, tmp_path: Path) -> None:
+    assert await name_first_environment(sessions, "acc_none") is None
+    credentials = await ensure_first_account(sessions, Settings(), tmp_path / "c.json", "http://x/api")
+    account_id = credentials["account_id"]
+    assert await name_first_environment(sessions, account_id) == ("my-project/production", False)
+    async with sessions() as session, session.begin():
+        other = await create_account(session, "Other", "other", DEFAULT_LIMIT, NOW)
+        await create_project_with_environment(session, other, "other")
+    assert await name_first_environment(sessions, account_id) == ("my-project/production", False)
+    async with sessions() as session, session.begin():
+        account = (await session.execute(select(Account).where(Account.public_id == account_id))).scalar_one()
+        await create_project_with_environment(session, account, "shop")
+    assert await name_first_environment(sessions, account_id) == ("my-project/production", True)
+
+
+async def create_project_with_environment(session: AsyncSession, account: Account, slug: str) -> None:
+    project = await create_project(session, account, slug, slug, NOW)
+    await create_environment(session, project, "Staging", "staging", "staging", NOW)
 
 
 async def test_later_start_keeps_the_keys_and_writes_the_new_address(

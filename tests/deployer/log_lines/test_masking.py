@@ -4,13 +4,16 @@ import base64
 import json
 import shlex
 import subprocess
+import tracemalloc
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from deployer.log_lines import pattern_index
 from deployer.log_lines.masking import COMMON_WORDS, HIDDEN, Mask
 from tests.deployer.log_lines.test_json_escapes import json_strings
 from tests.support.examples import EXAMPLES
@@ -118,6 +121,14 @@ def test_values_that_overlap_are_hidden_together() -> None:
     assert mask.hide("usernam") == f"{HIDDEN}nam"
 
 
+def test_the_longest_value_at_a_position_is_hidden() -> None:
+    longest = "".join(f"{number:x}." for number in range(90))
+    mask = Mask([longest[:length] for length in range(4, 200, 3)])
+    for length in range(4, 199):
+        hidden = length - (length - 4) % 3
+        assert mask.hide(longest[:length] + "~") == f"{HIDDEN}{longest[hidden:length]}~"
+
+
 def test_a_value_that_a_replacement_composes_is_hidden() -> None:
     mask = Mask(["abcd", f"{HIDDEN}x", "••••"])
     assert mask.hide("abcdx") == HIDDEN
@@ -140,32 +151,93 @@ class _Counted(str):
         return super().startswith(*arguments)
 
 
+class _CountedLengths(list[int]):
+    """The lengths of values. Each one that is read is one more comparison."""
+
+    def __getitem__(self, at: Any) -> Any:
+        _Counted.comparisons += 1
+        return super().__getitem__(at)
+
+
 @pytest.mark.parametrize("repeated", [1, 2, 4, 17, 128, 255])
 def test_the_cost_of_a_text_does_not_depend_on_the_number_of_values(repeated: int) -> None:
     """Each value is the beginning of the next one, and the text begins all of them again and again."""
     mask = Mask(["a" * length for length in range(4, 257)] + ["a" * 256 + "b"])
+    index: Any = mask._patterns
+    index._lengths = _CountedLengths(index._lengths)
     text = _Counted(("a" * repeated + "c") * (4000 // repeated))
     _Counted.comparisons = 0
     mask.hide(text)
-    # About twice the binary logarithm of 253 values, where a match begins; less elsewhere.
-    assert _Counted.comparisons <= 6 * len(text)
+    # About three times the binary logarithm of 253 values, where a match begins; less elsewhere.
+    assert _Counted.comparisons <= 8 * len(text)
 
 
 @settings(max_examples=EXAMPLES)
 @given(
-    st.lists(st.text("ab•", min_size=4, max_size=12), min_size=1, max_size=12), st.text("ab•", max_size=60)
+    st.lists(st.text("ab•", min_size=4, max_size=12), min_size=1, max_size=12),
+    st.text("ab•", max_size=60),
+    st.booleans(),
 )
-def test_exactly_the_values_are_hidden(values: list[str], text: str) -> None:
-    mask = Mask(values)
+def test_exactly_the_values_are_hidden(values: list[str], text: str, are_many: bool) -> None:
+    # Small limits, as if there were many values.
+    block, beginnings, recent, at_once = (2, 3, 1, 32) if are_many else (16, 10_000, 64, 2048)
+    with patch.multiple(
+        pattern_index,
+        _BLOCK=block,
+        _MAX_BEGINNINGS=beginnings,
+        _MAX_RECENT_BLOCKS=recent,
+        _SORTED_AT_ONCE=at_once,
+    ):
+        mask = Mask(values)
+        patterns = list(mask._patterns)
+        found = [False] * len(text)
+        for start, end in mask._find(text):
+            found[start:end] = [True] * (end - start)
+        partial = mask.find_partial_value(text)
+    assert set(values) <= set(patterns) and patterns == sorted(set(patterns))
     covered = [False] * len(text)
-    for pattern in mask._patterns:
+    for pattern in patterns:
         for start in range(len(text)):
             if text.startswith(pattern, start):
                 covered[start : start + len(pattern)] = [True] * len(pattern)
-    found = [False] * len(text)
-    for start, end in mask._find(text):
-        found[start:end] = [True] * (end - start)
     assert found == covered
+    begun = [
+        start
+        for start in range(len(text))
+        if any(len(each) > len(text) - start and each.startswith(text[start:]) for each in patterns)
+    ]
+    assert partial == min(begun, default=len(text))
+
+
+def test_many_short_values_take_little_memory() -> None:
+    """Each line has 13 forms, and one with wide characters must not make all others wide."""
+    values = ["\n".join(f"é'<{(number * 31 + line) * 7919:x}" for line in range(23)) for number in range(60)]
+    values.append("correct 🐎 battery")
+    size = sum(len(value.encode()) for value in values)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        mask = Mask(values)
+        used = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert mask.memory_bytes < 90 * size and 0.7 * used < mask.memory_bytes < 1.4 * used
+    assert {mask.hide(line) for value in values for line in value.split("\n")} == {HIDDEN}
+
+
+def test_values_are_sorted_in_short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    longest = 0
+
+    class Bucket(list[str]):
+        def sort(self, **named: Any) -> None:
+            nonlocal longest
+            longest = max(longest, len(self))
+            super().sort(**named)
+
+    monkeypatch.setattr(pattern_index, "list", Bucket, raising=False)
+    texts = {f"{number * 7919 % 100_003:x}" for number in range(40_000)}
+    assert list(pattern_index.iterate_sorted(texts)) == sorted(texts)
+    assert 0 < longest < 10_000
 
 
 def test_an_unfinished_text_hides_the_beginning_of_a_value() -> None:

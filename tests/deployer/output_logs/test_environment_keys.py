@@ -52,6 +52,20 @@ async def test_a_missing_key_is_read_again_more_and_more_rarely() -> None:
     assert database.query_times() == [0, 1, 3, 7, 15, 31, 61, 91]
 
 
+async def test_the_time_without_a_key_is_counted_until_there_is_one() -> None:
+    database = _Database()
+    await database.pass_time(5)
+    assert database.cache.absent_seconds("env_a") == database.cache.absent_seconds("env_b") == 0
+    # Revoked: the edge refuses the key, and the database does not return it.
+    database.keys.clear()
+    database.cache.refuse(_KEY)
+    await database.pass_time(12)
+    assert 10 < database.cache.absent_seconds("env_a") < 12
+    database.keys["env_a"] = _NEXT
+    await database.pass_time(30)
+    assert database.cache.absent_seconds("env_a") == 0
+
+
 async def test_a_key_that_is_not_published_yet_is_tried_again_soon() -> None:
     database = _Database()
     refusals = []

@@ -20,7 +20,8 @@ from sqlalchemy.exc import OperationalError
 
 from control_domain.projects.application_keys import ApplicationKey
 from control_domain.sealing import CannotOpen
-from deployer.output_logs import batches, ship_output
+from deployer.log_lines.masking import Mask
+from deployer.output_logs import batches, deployment_masks, ship_output
 from deployer.output_logs.account_limits import AccountLimits
 from deployer.output_logs.line_budget import LineBudget
 from deployer.output_logs.progress import read_progress
@@ -43,6 +44,7 @@ class _Telemetry:
     reads: int = 0
     fault: Exception | None = None
     values: list[str] = field(default_factory=list)
+    removed: set[str] = field(default_factory=set)
     sealed: Exception | None = None
     on_key: list[Callable[[ApplicationKey], None]] = field(default_factory=list)
 
@@ -51,6 +53,13 @@ class _Telemetry:
         if self.fault is not None:
             raise self.fault
         return {name: self.keys[name] for name in environment_ids if name in self.keys}
+
+    async def explain_missing_key(self, environment_id: str) -> str | None:
+        return (
+            None
+            if environment_id in self.removed
+            else f"environment {environment_id} has no usable ingest key"
+        )
 
     async def read_values(self, environment_id: str, deployment_id: int) -> list[str]:
         if self.sealed is not None:
@@ -268,6 +277,57 @@ async def test_a_flood_leaves_the_budget_of_the_account_to_other_outputs(tmp_pat
         assert all(stored.count(name) >= 200 for name in ("a", "b", "c")), stored
 
 
+@pytest.mark.parametrize(("rate", "burst"), [(10, 20), (100, 200), (1000, 2000)])
+async def test_files_that_are_read_at_once_share_the_budget(tmp_path: Path, rate: float, burst: int) -> None:
+    async with _world(tmp_path, rate, burst) as world:
+        for number in range(1, 9):
+            (world.path.parent / f"web.{number}.log").write_text(
+                "".join(f"{number} {line}\n" for line in range(3000))
+            )
+        await world.shipper.ship_once()
+        assert world.budget.most_events(rate, burst) <= len(world.titles) <= world.budget.most(rate)
+
+
+async def test_lines_that_are_not_sent_cost_no_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with _world(tmp_path, rate=50) as world:
+
+        def count_left() -> int:
+            return world.budget.available(1, 50)
+
+        world.print("".join(f"line {number}\n" for number in range(60)))
+        with monkeypatch.context() as full:
+            full.setattr(batches, "write_progress", Mock(side_effect=OSError(errno.ENOSPC, "no space")))
+            await world.shipper.ship_once()
+        assert count_left() == 100
+        # The edge refuses 60 lines, then accepts 30.
+        world.ingest.faults.append(answer(413))
+        await world.shipper.ship_once()
+        assert count_left() == 100
+        await world.shipper.ship_once()
+        assert (len(world.titles), count_left()) == (30, 70)
+        # A response that is lost gives nothing back, and the repetition takes nothing.
+        world.ingest.faults.append(cut_connection(world.ingest, stored=True))
+        for _ in range(3):
+            await world.shipper.ship_once()
+        left = count_left()
+        assert left < 70
+        world.now += 1
+        await world.shipper.ship_once()
+        assert count_left() == left + 10
+        # The output is removed before its batch is accepted.
+        await world.settle()
+        world.now += 20
+        world.print("x\n" * 20)
+        world.ingest.faults.append(answer(503))
+        await world.shipper.ship_once()
+        assert count_left() == 80
+        world.path.unlink()
+        await world.shipper.ship_once()
+        assert count_left() == 100
+
+
 async def test_a_line_without_an_end_is_cut(tmp_path: Path) -> None:
     async with _world(tmp_path) as world:
         world.print(b"x" * 700_000 + b"\nnext\n")
@@ -324,12 +384,69 @@ async def test_a_key_that_the_edge_does_not_know_yet_is_tried_again_after_a_seco
         await world.shipper.ship_once()
         assert world.titles == ["one"]
         assert caplog.records == []
-        # A revoked key is reported.
+        # An edge that goes on to refuse the key is reported.
         world.ingest.faults += [answer(401)] * 3
         world.print("two\n")
         await world.settle()
         assert world.titles == ["one", "two"]
         assert [record.message.rpartition(" ")[2] for record in caplog.records] == ["401"]
+
+
+async def test_a_revoked_key_is_reported_until_the_next_deployment(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with _world(tmp_path) as world:
+        (world.path.parent / "quiet.1.log").write_text("quiet\n")
+        world.print("one\n")
+        await world.settle()
+        key = world.telemetry.keys.pop(_ENVIRONMENT)
+        world.ingest.faults.append(answer(401))
+        world.print("two\n")
+        # For as long as a new deployment may take to create its key, nothing is reported.
+        for _ in range(10):
+            await world.shipper.ship_once()
+            world.now += 1
+        assert caplog.records == [] and len(world.ingest.requests) == 2 + 1
+        # After a restart of the deployer, all outputs may have lines that are not stored.
+        for is_restarted in (False, True):
+            if is_restarted:
+                world.restart()
+            for _ in range(62):
+                await world.shipper.ship_once()
+                world.now += 1
+            (record,) = caplog.records
+            assert record.message.endswith("environment env_a has no usable ingest key")
+            assert world.shipper.stopped.describe() == (
+                "the output of one process is not stored as logs: environment env_a has no usable ingest key"
+            )
+            caplog.clear()
+        world.shipper.keys.accept(key)
+        await world.shipper.ship_once()
+        assert world.titles[-1] == "two" and world.shipper.stopped.describe() is None
+
+
+async def test_an_environment_that_was_removed_is_not_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with _world(tmp_path) as world:
+        world.print("last words\n")
+        world.telemetry.keys.clear()
+        world.telemetry.removed.add(_ENVIRONMENT)
+        await world.settle()
+        assert (world.titles, caplog.records) == ([], [])
+
+
+async def test_an_unfinished_line_is_not_reported_once_there_is_a_key(tmp_path: Path) -> None:
+    async with _world(tmp_path) as world:
+        key = world.telemetry.keys.pop(_ENVIRONMENT)
+        world.print("> ")
+        for _ in range(20):
+            await world.shipper.ship_once()
+            world.now += 5
+        assert world.shipper.stopped.describe() is not None
+        world.shipper.keys.accept(key)
+        await world.settle()
+        assert world.shipper.stopped.describe() is None
 
 
 async def test_shipping_gets_the_keys_that_the_deployer_creates(tmp_path: Path) -> None:
@@ -433,6 +550,31 @@ async def test_a_batch_is_not_made_again_without_cpu_time(tmp_path: Path) -> Non
         world.now += 2
         await world.shipper.ship_once()
         assert (len(world.ingest.requests), world.titles) == (3, ["one"])
+def test_a_batch_without_lines_needs_no_budget() -> None:
+    """A report of lines that were left out is sent also while the account has no CPU time left."""
+    limits = AccountLimits(LineBudget(lambda: 0.0), lambda: 0.0)
+    key = ApplicationKey("the-key", _ENVIRONMENT, "production", "shop", 1, 5000.0, 50_000)
+    limits.count_cpu_seconds(1, 1.2)
+    limits.count_lines(key, limits.count_allowed(key))
+    assert limits.count_allowed(replace(key, account_id=2)) == 10_000
+
+
+async def test_a_mask_that_takes_too_long_to_make_delays_only_its_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with _world(tmp_path) as world:
+        monkeypatch.setattr(deployment_masks, "_make", lambda values: (Mask(values), 1.5))
+        world.print("one\n")
+        world.ingest.faults.append(answer(503))
+        await world.shipper.ship_once()
+        assert len(world.ingest.requests) == 1
+        # The batch may be sent again, but the time for masks is used up.
+        world.now += 2
+        assert not await world.shipper.ship_once()
+        assert len(world.ingest.requests) == 1
+        world.now += 1
+        await world.shipper.ship_once()
+        assert world.titles == ["one"]
 
 
 @pytest.mark.parametrize("event", ["truncated", "rotated", "rotated twice", "removed", "overwritten"])
