@@ -9,7 +9,12 @@ from fastapi import Request
 
 from control_api.http.client_address import client_address
 from control_api.http.same_origin import check_same_origin
-from control_api.http.session_cookie import clear_session_cookie, read_session_cookie, set_session_cookie
+from control_api.http.session_cookie import (
+    clear_session_cookie,
+    count_session_cookies,
+    read_session_cookie,
+    set_session_cookie,
+)
 from control_api.limits.request_limits import RequestLimiter
 from control_api.request_session import Session, end_transaction
 from control_domain.accounts.operations import Caller, find_caller, record_token_use
@@ -36,6 +41,10 @@ from pipeline_contracts.errors import InvalidCredential, MissingScope, SessionRe
 _UNKNOWN_TOKEN = "This token is not known, has expired, or was revoked."
 _KEPT = "keeps_credential"
 _UNKNOWN_SESSION = "This session has ended. Sign in again."
+_AMBIGUOUS_SESSION = (
+    "The browser sent several session cookies. Another application on this host or its domain has set one of them, and "
+    "this response removes it. Try again. If the error stays, delete the cookies of this domain in the browser."
+)
 
 
 def _credential_digest(request: Request, kind: CredentialKind, name: str) -> bytes:
@@ -54,8 +63,9 @@ def signed_in(scope: str) -> Callable[[Request, Session], Awaitable[Caller]]:
     that lacks `scope`."""
 
     async def authenticate(request: Request, session: Session) -> Caller:
-        cookie = read_session_cookie(request)
-        if cookie is not None and parse_bearer(request.headers.get("authorization")) is None:
+        bearer = parse_bearer(request.headers.get("authorization"))
+        cookie = None if bearer is not None else _read_session_secret(request)
+        if cookie is not None:
             caller = (await _find_session(request, session, cookie)).caller
         else:
             caller = await _find_token_caller(request, session)
@@ -67,13 +77,21 @@ def signed_in(scope: str) -> Callable[[Request, Session], Awaitable[Caller]]:
 
 async def session_caller(request: Request, session: Session) -> SessionCaller:
     """Dependency: the caller of a session, and the session. 401 without a valid one, 403 for an API token."""
-    cookie = read_session_cookie(request)
     if parse_bearer(request.headers.get("authorization")) is not None:
         await _find_token_caller(request, session)
         raise SessionRequired("Sign in with a browser: no API token may do this.")
+    cookie = _read_session_secret(request)
     if cookie is None:
         raise InvalidCredential("Sign in first: the request has no session cookie.")
     return await _find_session(request, session, cookie)
+
+
+def _read_session_secret(request: Request) -> str | None:
+    """Return the secret in the session cookie, or None without one. Raises `InvalidCredential` if there are several."""
+    secret = read_session_cookie(request)
+    if secret is None and count_session_cookies(request) > 1:
+        raise InvalidCredential(_AMBIGUOUS_SESSION)
+    return secret
 
 
 async def _find_token_caller(request: Request, session: Session) -> Caller:
@@ -113,7 +131,7 @@ def keep_credential(request: Request) -> None:
 def forget_session_cookie(request: Request) -> None:
     """Remove the session cookie with the response to a request that ends the session, even if ending it fails, so that
     nobody can continue the session on a shared computer. Raises `CrossSiteRequest`."""
-    if read_session_cookie(request) is None or parse_bearer(request.headers.get("authorization")) is not None:
+    if not count_session_cookies(request) or parse_bearer(request.headers.get("authorization")) is not None:
         return
     check_same_origin(request)
     # A rotation would set the cookie again.

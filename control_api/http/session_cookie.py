@@ -3,6 +3,11 @@
 Over HTTPS its name begins with `__Host-`: no other host can set it, not even an application in a subdomain of the same
 domain. Its name ends in a part that is different for each installation: cookies do not distinguish ports, so that two
 installations on one host would otherwise overwrite each other's.
+
+A request with several cookies of the name has no session. One of them is not from Pharos, and neither their order nor
+their values tell which: whoever sets cookies for this host chooses the path, by which browsers sort them, and may have
+a valid session of their own. The response removes all of them except the one that this host has set with `Path=/`, so
+that the browser's next request has one cookie.
 """
 
 import hmac
@@ -11,7 +16,8 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from control_api.http.public_address import is_https
+from control_api.http.cookie_header import find_cookie_values, make_deletions
+from control_api.http.public_address import is_https, public_address
 from pipeline_contracts.credentials import parse_bearer
 
 _NAME = "pharos_session"
@@ -27,15 +33,39 @@ def make_cookie_suffix(key: bytes) -> str:
 
 
 def read_session_cookie(connection: HTTPConnection) -> str | None:
-    """Return the secret in the cookie of the request, or None without one."""
+    """Return the secret in the cookie of the request, or None without one or with several."""
     return read_cookie(connection, _NAME)
 
 
+def count_session_cookies(connection: HTTPConnection) -> int:
+    """Return how many cookies of the request have the name of the session cookie."""
+    return len(_find_values(connection, _NAME))
+
+
 def read_cookie(connection: HTTPConnection, name: str) -> str | None:
-    """Return the value of a cookie that `set_cookie` has set, or None without one."""
-    if "cookie" not in connection.headers:
+    """Return the value of a cookie that `set_cookie` has set, or None without one.
+
+    With several cookies of this name, return None, and remove those that Pharos has not set with the response.
+    """
+    values = _find_values(connection, name)
+    if len(values) > 1:
+        _remove_foreign_cookies(connection, name)
         return None
-    return connection.cookies.get(_full_name(connection, name)) or None
+    return values[0] or None if values else None
+
+
+def _find_values(connection: HTTPConnection, name: str) -> list[str]:
+    if "cookie" not in connection.headers:
+        return []
+    return find_cookie_values(connection.scope["headers"], _full_name(connection, name).encode())
+
+
+def _remove_foreign_cookies(connection: HTTPConnection, name: str) -> None:
+    public = public_address(connection).partition("://")[2]
+    hosts = (connection.headers.get("host", ""), public.partition("/")[0])
+    path = connection.scope.get("raw_path") or connection.scope["path"].encode()
+    for deletion in make_deletions(_full_name(connection, name), hosts, path.decode("latin-1")):
+        _responses_cookies(connection)[deletion] = deletion
 
 
 def read_credential(connection: HTTPConnection) -> str | None:
@@ -62,8 +92,13 @@ def set_cookie(
     if is_https(connection):
         attributes.append("Secure")
     name = _full_name(connection, name)
-    cookies = connection.scope["state"].setdefault(_STATE, {})
-    cookies[name] = "; ".join([f"{name}={value}", *attributes])
+    _responses_cookies(connection)[name] = "; ".join([f"{name}={value}", *attributes])
+
+
+def _responses_cookies(connection: HTTPConnection) -> dict[str, str]:
+    """Return the `Set-Cookie` headers of the response; each replaces an earlier one with the same key."""
+    cookies: dict[str, str] = connection.scope["state"].setdefault(_STATE, {})
+    return cookies
 
 
 def _full_name(connection: HTTPConnection, name: str) -> str:

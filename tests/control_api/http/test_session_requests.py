@@ -8,6 +8,7 @@ from starlette.requests import HTTPConnection
 
 from control_api.http.same_origin import check_same_origin, refuse_other_sites
 from control_api.http.session_cookie import (
+    count_session_cookies,
     make_cookie_suffix,
     read_credential,
     read_session_cookie,
@@ -40,7 +41,7 @@ def connect(
         "query_string": b"",
         "server": ("pharos.example", 80),
         "client": (peer, 1),
-        "headers": [(name.encode(), value.encode()) for name, value in named.items()],
+        "headers": [(name.encode(), value.encode("latin-1")) for name, value in named.items()],
         "app": SimpleNamespace(state=state),
         "state": {},
     }
@@ -139,6 +140,46 @@ def test_each_installation_has_a_cookie_of_its_own() -> None:
     assert read_session_cookie(connect(headers=sent, suffix=one)) == "mine"
     assert read_session_cookie(connect(headers=sent, suffix=other)) == "theirs"
     assert read_session_cookie(connect(headers=sent)) is None
+
+
+@pytest.mark.parametrize("public_url", [None, PUBLIC])
+def test_cookies_that_only_look_like_the_session(public_url: str | None) -> None:
+    """Browsers let other hosts set these, with and without HTTPS."""
+    name = "__Host-pharos_session_1f2e" if public_url else "pharos_session_1f2e"
+    for tossed in (
+        *(f"{blank}{name}=evil" for blank in '\xa0\x85\t\x0b\x0c\x1c\x1f$"='),
+        *(f"{name}{blank}=evil" for blank in ' \xa0\x85\t"'),
+        f"{name.upper()}=evil",
+        f'"{name}"=evil',
+        f"a,{name}=evil",
+        f"{name}x=evil",
+        name,
+    ):
+        for header in (f"{name}=real; {tossed}", f"{tossed}; {name}=real;", f"{tossed};{name}=real"):
+            sent = connect(headers={"cookie": header}, public_url=public_url)
+            assert (read_session_cookie(sent), sent.scope["state"]) == ("real", {}), header
+        assert read_session_cookie(connect(headers={"cookie": tossed}, public_url=public_url)) is None, tossed
+
+
+def test_several_cookies_of_the_name_are_no_session() -> None:
+    for header in ("{0}=real; {0}=evil", "{0}=evil; a=1; {0}=real", "{0}=; {0}=real", "{0}=real; {0}=real"):
+        sent = connect(headers={"cookie": header.format("pharos_session_1f2e")})
+        assert (read_session_cookie(sent), read_credential(sent), count_session_cookies(sent)) == (
+            None,
+            None,
+            2,
+        )
+        assert list(sent.scope["state"]["set_cookies"]) == [
+            "=x; Path=/; Max-Age=0",
+            "pharos_session_1f2e=; Path=/; Domain=pharos.example; Max-Age=0",
+            "=x; Path=/; Domain=pharos.example; Max-Age=0",
+        ]
+        # The response to a sign-in sets the cookie of this host, too.
+        set_session_cookie(sent, "new", 60)
+        assert len(sent.scope["state"]["set_cookies"]) == 4
+    apart = connect(headers={"cookie": "pharos_session_1f2e=real"})
+    apart.scope["headers"].append((b"cookie", b"pharos_session_1f2e=evil"))
+    assert read_session_cookie(apart) is None
 
 
 def test_a_token_counts_alone() -> None:

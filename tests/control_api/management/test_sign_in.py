@@ -15,11 +15,12 @@ from control_domain.database.errors import DatabaseUnavailable
 from control_domain.sign_in import sessions as session_rules
 from control_domain.sign_in.links import create_link
 from control_domain.sign_in.password_hashes import PasswordHasher
+from control_domain.sign_in.sessions import SignInOrigin, revoke_sessions, start_session
 from control_domain.storage import disk_reserve
-from control_domain.tables.accounts import Membership
+from control_domain.tables.accounts import ApiToken, Membership
 from control_domain.tables.audit import AuditEntry
 from control_domain.tables.invitations import Invitation
-from control_domain.tables.sign_in import SignInLink, SignInSession
+from control_domain.tables.sign_in import OidcIdentity, SignInLink, SignInSession
 from pipeline_contracts.credentials import CredentialKind, is_well_formed, make_credential
 from pipeline_contracts.errors import NotFound
 from tests.control_api.management.conftest import Api, check_response
@@ -102,6 +103,26 @@ async def test_sign_in_and_out(api: Api) -> None:
     assert (await call(thief, "GET", SESSION)).problem == (401, "invalid-credential")
     actions = [action for action, _ in await api.audit(2)]
     assert actions == ["session.revoke", "session.create"]
+
+
+async def test_several_session_cookies_are_no_session(api: Api) -> None:
+    """Other applications of the domain can set cookies of the same name, even ones with a valid session."""
+    browser, other = await open_browser(api.platform), await open_browser(api.platform, "viewer")
+    for tossed in ("evil", other.cookies[COOKIE]):
+        sent = {**SAME_ORIGIN, "Cookie": f"{COOKIE}={browser.cookies[COOKIE]}; {COOKIE}={tossed}"}
+        for path in (SESSION, "/v1/me"):
+            refused = await Browser(api.platform).call("GET", path, headers=sent)
+            assert refused.problem == (401, "invalid-credential") and b"several" in refused.body
+            removed = refused.headers.getall("Set-Cookie")
+            assert f"{COOKIE}=; Path=/api; Max-Age=0" in removed
+            # The browser keeps the cookie that this host has set.
+            assert not [cookie for cookie in removed if cookie.startswith(f"{COOKIE}=; Path=/; Max-Age")]
+        # After signing out nobody can continue the session, even if it is not known which one it was.
+        out = await Browser(api.platform).call("DELETE", SESSION, headers=sent)
+        assert out.problem == (401, "invalid-credential")
+        removed = out.headers.getall("Set-Cookie")
+        assert f"{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict" in removed
+    assert (await browser.call("GET", SESSION)).status == 200
 
 
 async def test_signing_out_always_removes_the_cookie(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,16 +218,54 @@ async def test_signing_in_again_ends_the_former_session_of_the_browser(api: Api)
     assert [action for action, _ in await api.audit(2)] == ["session.revoke", "session.create"]
 
 
+async def test_a_first_sign_in_has_nothing_to_revoke(api: Api) -> None:
+    """People who sign in only by a provider have no password, but sessions and tokens that may be stolen."""
+    acme, viewer = api.platform.acme, api.platform.acme.people["viewer"]
+    now = datetime.now(UTC)
+    browser, made = Browser(api.platform), acme.account.created_at
+    link = {"link": await add_link(api, "viewer")}
+    origin = SignInOrigin("192.0.2.1", "192.0.2.1/32", "")
+
+    async def is_first() -> bool:
+        owner = await call(browser, "POST", f"{SESSION}/link/owner", link)
+        assert owner.data["has_password"] is False
+        return bool(owner.data["first_sign_in"])
+
+    async with api.platform.sessions() as session, session.begin():
+        await session.execute(delete(ApiToken).where(ApiToken.person_id == viewer.id))
+    for values, expected in (
+        ({"created_at": made}, True),
+        ({"revoked_at": now}, True),
+        ({"expires_at": now}, True),
+        ({}, False),
+        ({"expires_at": now + timedelta(hours=1)}, False),
+    ):
+        async with api.platform.sessions() as session, session.begin():
+            await add_token(session, acme, viewer, ALL_SCOPES, **values)
+        assert await is_first() is expected, values
+        async with api.platform.sessions() as session, session.begin():
+            await session.execute(delete(ApiToken).where(ApiToken.person_id == viewer.id))
+    async with api.platform.sessions() as session, session.begin():
+        await start_session(session, viewer, acme.account.id, "oidc", origin, now)
+    assert not await is_first()
+    async with api.platform.sessions() as session, session.begin():
+        await revoke_sessions(session, viewer.id, now)
+    assert await is_first()
+    async with api.platform.sessions() as session, session.begin():
+        session.add(OidcIdentity(person_id=viewer.id, issuer="https://id", subject="1", created_at=now))
+    assert not await is_first()
+
+
 async def test_a_link_sets_the_password_once(api: Api) -> None:
     owner = api.platform.acme.people["owner"]
     elsewhere = await open_browser(api.platform)
     link = await add_link(api)
     named = await call(elsewhere, "POST", f"{SESSION}/link/owner", {"link": link})
     assert (named.status, named.data["person"]["id"]) == (200, api.platform.acme.people["owner"].public_id)
-    # The page offers a new person neither the sign-in with the present password nor to revoke tokens.
-    assert named.data["has_password"] is True
+    # The page offers the sign-in with the present password only to the owner. Both have tokens to revoke.
+    assert (named.data["has_password"], named.data["first_sign_in"]) == (True, False)
     first = await call(elsewhere, "POST", f"{SESSION}/link/owner", {"link": await add_link(api, "viewer")})
-    assert first.data["has_password"] is False
+    assert (first.data["has_password"], first.data["first_sign_in"]) == (False, False)
     body = {"link": link, "password": "short"}
     browser = Browser(api.platform)
     weak = await call(browser, "POST", f"{SESSION}/link", body)

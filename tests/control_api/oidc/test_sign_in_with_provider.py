@@ -140,6 +140,18 @@ async def test_a_member_signs_in(api: Api, provider: Provider) -> None:
     assert changed.status == 200 and changed.data["has_password"] is True
 
 
+async def test_several_cookies_of_a_sign_in_are_none(api: Api, provider: Provider) -> None:
+    """Another application of the domain cannot choose the sign-in that a callback finishes."""
+    browser = Browser(api.platform)
+    begun = await browser.call("GET", BEGIN, headers={})
+    state = parse_qs(urlsplit(begun.headers["Location"]).query)["state"][0]
+    [(name, value)] = browser.cookies.items()
+    sent = {"Cookie": f"{name}={value}; {name}=evil"}
+    back = await Browser(api.platform).call("GET", f"{CALLBACK}?state={state}&code=x", headers=sent)
+    assert back.headers["Location"] == "/sign-in?problem=oidc-expired"
+    assert f"{name}=; Path=/api; Max-Age=0" in back.headers.getall("Set-Cookie")
+
+
 async def test_a_sign_in_begins_at_the_public_address(
     api: Api, provider: Provider, caplog: pytest.LogCaptureFixture
 ) -> None:
