@@ -64,7 +64,7 @@ send.send("from-web")
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         print("served", self.path, flush=True)
-        names = ("OTEL_", "PHAROS_")
+        names = ("OTEL_", "PHAROS_", "SENTRY_")
         variables = {name: value for name, value in os.environ.items() if name.startswith(names)}
         body = json.dumps({"build": open("build.txt").read(), "variables": variables}).encode()
         self.send_response(200)
@@ -105,7 +105,7 @@ def app(installation: Installation, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def _variables(app: App) -> dict[str, str]:
-    """Return the variables of the web process that Pharos sets, or that configure OpenTelemetry."""
+    """Return the variables of the web process that Pharos sets, or that configure OpenTelemetry or Sentry."""
     variables: dict[str, str] = json.loads(app.get()[1])["variables"]
     # The mark by which a deployer finds its processes.
     del variables["PHAROS_INSTANCE"]
@@ -151,6 +151,9 @@ def test_every_process_sends_telemetry_without_configuration(app: App) -> None:
         "PHAROS_URL": url,
         "PHAROS_INGEST_KEY": variables["PHAROS_INGEST_KEY"],
         "PHAROS_ENVIRONMENT": "production",
+        "SENTRY_DSN": f"{url.replace('://', '://' + variables['PHAROS_INGEST_KEY'] + '@')}/1",
+        "SENTRY_ENVIRONMENT": "production",
+        "SENTRY_RELEASE": f"shop@{commit}",
     }
     # Build steps get none of these variables.
     assert "phr_ing_" not in json.loads(app.get()[1])["build"]
