@@ -177,6 +177,27 @@ def test_unmodified_sdks_need_only_the_variables(app: App, tmp_path: Path, langu
     assert_counted(app.installation.platform, f"{language}-counted")
 
 
+def test_an_unmodified_sentry_sdk_needs_only_the_variables(app: App, tmp_path: Path) -> None:
+    variables = _variables(app)
+    program = "import sentry_sdk\nsentry_sdk.init()\n1 / 0\n"
+    # In this folder, which is no repository, only the variable names the release.
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=node_environment(**variables),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "ZeroDivisionError" in done.stderr
+    query = "SELECT service, version FROM pharos.exceptions WHERE kind = 'ZeroDivisionError' AND message = 'division by zero'"
+    wait_until(lambda: app.installation.platform.query(query), 60)
+    resource = dict(pair.split("=") for pair in variables["OTEL_RESOURCE_ATTRIBUTES"].split(","))
+    assert app.installation.platform.query(query) == [
+        {"service": variables["OTEL_SERVICE_NAME"], "version": resource["service.version"]}
+    ]
+
+
 def test_the_output_of_processes_is_searchable(app: App) -> None:
     started = _wait_found(app, "web has started")
     assert (started["service"], started["severity"]) == ("shop", "info")
