@@ -571,6 +571,8 @@ async def test_a_batch_is_not_made_again_without_cpu_time(tmp_path: Path) -> Non
         world.now += 2
         await world.shipper.ship_once()
         assert (len(world.ingest.requests), world.titles) == (3, ["one"])
+
+
 def test_a_batch_without_lines_needs_no_budget() -> None:
     """A report of lines that were left out is sent also while the account has no CPU time left."""
     limits = AccountLimits(LineBudget(lambda: 0.0), lambda: 0.0)
