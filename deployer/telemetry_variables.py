@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from control_domain.projects.application_keys import ApplicationKey
 from control_domain.workflows.read_workflow import WEB
+from pipeline_contracts.sentry_dsn import make_sentry_dsn
 
 _ENDPOINT = re.compile(r"OTEL_EXPORTER_OTLP(_[A-Z]+)?_ENDPOINT")
 RELEASE = "release"
@@ -24,8 +25,8 @@ class TelemetryVariables:
     def for_process(self, process: str, revision: str, own: Mapping[str, str]) -> dict[str, str]:
         """Return the variables of a process. `own`: the variables that the user has set; they take precedence.
 
-        A user who sets an OTLP endpoint or `PHAROS_URL` sends telemetry elsewhere: the ingest key is then left out, so
-        that no other server receives it.
+        A user who sets an OTLP endpoint, `PHAROS_URL` or `SENTRY_DSN` sends telemetry elsewhere: the ingest key is then
+        left out, so that no other server receives it.
         """
         key = self.key
         attributes = {
@@ -33,8 +34,9 @@ class TelemetryVariables:
             "service.namespace": key.project,
             "service.version": revision,
         }
+        service = name_service(key.project, process)
         variables = {
-            "OTEL_SERVICE_NAME": name_service(key.project, process),
+            "OTEL_SERVICE_NAME": service,
             "OTEL_RESOURCE_ATTRIBUTES": ",".join(
                 f"{name}={quote(value, safe='')}" for name, value in attributes.items() if value
             ),
@@ -49,6 +51,12 @@ class TelemetryVariables:
         if "PHAROS_URL" not in own:
             variables["PHAROS_URL"] = self.url
             variables["PHAROS_INGEST_KEY"] = key.secret
+        if "SENTRY_DSN" not in own:
+            variables["SENTRY_DSN"] = make_sentry_dsn(self.url, key.secret)
+            variables["SENTRY_ENVIRONMENT"] = key.environment
+            if revision:
+                # The edge takes the service and its version from the release: they are those of OpenTelemetry.
+                variables["SENTRY_RELEASE"] = f"{service}@{revision}"
         return {**variables, **own}
 
 

@@ -1,5 +1,6 @@
 """Makes stored text safe to print: it may hold line ends, and escape sequences that would act on the terminal."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _MIN_LABEL_WIDTH = 12
+# ECMA-48, 5.4: control sequences, such as those of colours.
+_CONTROL_SEQUENCE = re.compile(r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]")
 
 
 def sanitize(text: str, *, max_length: int = 500) -> str:
@@ -16,6 +19,11 @@ def sanitize(text: str, *, max_length: int = 500) -> str:
     if len(text) > max_length:
         text = text[: max_length - 1] + "…"
     return "".join(c if c.isprintable() else " " for c in text)
+
+
+def remove_colours(text: str) -> str:
+    """Return the text without the sequences that set colours or move the cursor."""
+    return _CONTROL_SEQUENCE.sub("", text)
 
 
 def make_cell(text: str, style: str = "", *, max_length: int = 500) -> "Text":

@@ -15,12 +15,14 @@ LIMIT {limit:UInt32};
 -- name: frequent
 -- Which groups of exceptions of these environments were seen at least `least` times in the last minutes
 -- before `end_us`, how often, how often in the day before, and when first in that day? An account gets the most
--- frequent groups of each of its environments. Named groups are counted in addition, however rare they are.
+-- frequent groups of each of its environments. Named groups are counted in addition, however rare they are. Exceptions are
+-- counted as in `telemetry/exception_groups.sql`.
+WITH if(trace_id != '' AND source != 'event', sipHash64(trace_id, kind, message), identity) AS exception
 SELECT
     toString(environment_id) AS environment,
     group_id,
-    uniqExactIf(identity, timestamp >= fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC')) AS recent,
-    uniqCombined64If(identity, timestamp < fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC')) AS before,
+    uniqExactIf(exception, timestamp >= fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC')) AS recent,
+    uniqCombined64If(exception, timestamp < fromUnixTimestamp64Micro({begin_us:Int64}, 'UTC')) AS before,
     toUnixTimestamp64Micro(min(timestamp)) AS first_us,
     any(substringUTF8(kind, 1, 100)) AS sample_kind,
     any(substringUTF8(message, 1, 300)) AS sample_message,
@@ -35,7 +37,9 @@ WHERE (environment_id, group_id) IN
             FROM
             (
                 SELECT
-                    environment_id, group_id, uniqExact(identity) AS exceptions,
+                    environment_id, group_id,
+                    uniqExact(if(trace_id != '' AND source != 'event', sipHash64(trace_id, kind, message), identity))
+                        AS exceptions,
                     group_id IN {named:Array(UInt64)} AS is_named
                 FROM pharos.exceptions
                 WHERE environment_id IN {environments:Array(String)}

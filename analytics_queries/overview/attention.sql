@@ -2,12 +2,13 @@
 -- read from the projections `requests_by_minute` and `requests_by_hour`, which have the same expressions.
 
 -- name: exceptions
--- Which groups of exceptions were seen most in the last hour, and in the last day, and what are they?
+-- Which groups of exceptions were seen most in the last hour, and in the last day, and what are they? Exceptions are
+-- counted as in `telemetry/exception_groups.sql`, also below.
 SELECT
     toString(environment_id) AS environment,
     group_id,
-    uniqCombined64(identity) AS day_count,
-    uniqCombined64If(identity, timestamp >= fromUnixTimestamp64Micro({hour_us:Int64}, 'UTC')) AS hour_count,
+    uniqCombined64(if(trace_id != '' AND source != 'event', sipHash64(trace_id, kind, message), identity) AS exception) AS day_count,
+    uniqCombined64If(exception, timestamp >= fromUnixTimestamp64Micro({hour_us:Int64}, 'UTC')) AS hour_count,
     toUnixTimestamp64Micro(max(timestamp)) AS last_us,
     substringUTF8(any(kind), 1, 200) AS sample_kind,
     substringUTF8(any(message), 1, 300) AS sample_message,
@@ -31,7 +32,9 @@ GROUP BY environment_id, group_id;
 
 -- name: exceptions_of_environments
 -- How many exceptions did each environment have in the last day?
-SELECT toString(environment_id) AS environment, uniqCombined64(identity) AS exceptions
+SELECT
+    toString(environment_id) AS environment,
+    uniqCombined64(if(trace_id != '' AND source != 'event', sipHash64(trace_id, kind, message), identity)) AS exceptions
 FROM pharos.exceptions
 WHERE environment_id IN {environments:Array(String)}
     AND toDate(timestamp) >= toDate(fromUnixTimestamp64Micro({day_us:Int64}, 'UTC'))

@@ -3,7 +3,8 @@
 
 -- name: exceptions
 -- How many exceptions did these environments have?
-SELECT intDiv(toUnixTimestamp(toDateTime(timestamp)), {step_s:UInt32}) AS step, uniqCombined64(identity) AS exceptions
+SELECT intDiv(toUnixTimestamp(toDateTime(timestamp)), {step_s:UInt32}) AS step,
+    uniqCombined64(if(trace_id != '' AND source != 'event', sipHash64(trace_id, kind, message), identity)) AS exceptions
 FROM pharos.exceptions
 WHERE environment_id IN {environments:Array(String)}
     AND toDate(timestamp) >= toDate(toDateTime({begin_s:UInt32}, 'UTC'))

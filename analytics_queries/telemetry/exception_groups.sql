@@ -1,4 +1,5 @@
--- Statements of `exception_groups.py`. An exception is counted by its identity: several rows may report it.
+-- Statements of `exception_groups.py`. Several rows may report one exception: each span that it passes through records it,
+-- and so does a log record. So one type and message counts once a trace. Other exceptions are counted by their identity.
 
 -- name: page
 -- Which groups of exceptions were seen in this time range, the last seen first, after this one? Only rows
@@ -7,7 +8,7 @@
 SELECT
     group_id,
     toUnixTimestamp64Nano(max(timestamp)) AS last_seen_ns,
-    uniqExact(identity) AS count,
+    uniqExact(if(trace_id != '' AND source != 'event', sipHash64(trace_id, kind, message), identity)) AS count,
     greatest(max(reported_users), uniqExactIf(user, user != '')) AS affected_users,
     arraySort(groupUniqArray(20)(substringUTF8(service, 1, {longest_name:UInt32}))) AS services
 FROM pharos.exceptions

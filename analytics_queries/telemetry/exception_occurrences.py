@@ -29,6 +29,7 @@ async def newest_occurrences(
 ) -> list[dict[str, Any]]:
     """Return at most `limit` exceptions that follow `after`, in descending order of their keys. A
     dictionary has the columns of `exception_occurrences.sql`. Raises `StorageUnavailable`."""
+    last_ns = within.end
     if after is not None:
         within = TimeRange(within.start, min(within.end, after.time_ns + 1))
     found: list[dict[str, Any]] = []
@@ -38,6 +39,7 @@ async def newest_occurrences(
             "group": group,
             "begin_ns": window.start,
             "end_ns": window.end,
+            "last_ns": last_ns,
             "has_after": after is not None,
             "after_ns": after.time_ns if after else 0,
             "after_identity": after.identity if after else 0,

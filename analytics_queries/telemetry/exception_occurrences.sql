@@ -1,6 +1,5 @@
--- Which exceptions of a group does a window of time hold, the newest first, after this one? An exception that is stored
--- twice after a crash is shown once. An exception that was reported as a span event and as a log record is shown as
--- two.
+-- Which exceptions of a group does a window of time hold, the newest first, after this one? An exception is shown once, as
+-- its newest row, if several rows report it (see `exception_groups.sql`), which may be later than the window.
 SELECT
     toUnixTimestamp64Nano(timestamp) AS time_ns,
     identity,
@@ -17,7 +16,25 @@ WHERE environment_id = {environment:String} AND group_id = {group:UInt64}
     AND toDate(timestamp) <= toDate(fromUnixTimestamp64Nano({end_ns:Int64}, 'UTC'))
     AND timestamp >= fromUnixTimestamp64Nano({begin_ns:Int64}, 'UTC')
     AND timestamp < fromUnixTimestamp64Nano({end_ns:Int64}, 'UTC')
-    AND (NOT {has_after:Bool} OR (time_ns, identity, source_name) < ({after_ns:Int64}, {after_identity:UInt64}, {after_source:String}))
+    AND (time_ns, identity, source_name) IN
+    (
+        SELECT newest
+        FROM
+        (
+            SELECT max((toUnixTimestamp64Nano(timestamp), identity, toString(source))) AS newest
+            FROM pharos.exceptions
+            WHERE environment_id = {environment:String} AND group_id = {group:UInt64}
+                AND toDate(timestamp) >= toDate(fromUnixTimestamp64Nano({begin_ns:Int64}, 'UTC'))
+                AND toDate(timestamp) <= toDate(fromUnixTimestamp64Nano({last_ns:Int64}, 'UTC'))
+                AND timestamp >= fromUnixTimestamp64Nano({begin_ns:Int64}, 'UTC')
+                AND timestamp < fromUnixTimestamp64Nano({last_ns:Int64}, 'UTC')
+            GROUP BY if(trace_id != '' AND source != 'event', sipHash64(trace_id, kind, message), identity)
+        )
+        WHERE newest.1 < {end_ns:Int64}
+            AND (NOT {has_after:Bool} OR newest < ({after_ns:Int64}, {after_identity:UInt64}, {after_source:String}))
+        ORDER BY newest DESC
+        LIMIT {limit:UInt32}
+    )
 ORDER BY timestamp DESC, identity DESC, source_name DESC
 LIMIT 1 BY time_ns, identity, source_name
 LIMIT {limit:UInt32}

@@ -139,8 +139,8 @@ FROM
             (member, text) -> lengthUTF8(text) > {longest_name:UInt32}, ['service', 'trace_id', 'span_id'],
             [toString(telemetry_events.service), telemetry_events.trace_id, telemetry_events.span_id]
         ) AS long_names,
-        substringUTF8(trim(concat(name, ' ', if(title = '' AND name = '', details, title))), 1, {longest_text:UInt32}) AS text,
-        lengthUTF8(trim(concat(name, ' ', if(title = '' AND name = '', details, title)))) > {longest_text:UInt32} AS has_long_text,
+        substringUTF8(trimRight(multiIf(name != '', concat(name, ' ', title), title != '', title, details)), 1, {longest_text:UInt32}) AS text,
+        lengthUTF8(trimRight(multiIf(name != '', concat(name, ' ', title), title != '', title, details))) > {longest_text:UInt32} AS has_long_text,
         substringUTF8(telemetry_events.trace_id, 1, {longest_name:UInt32}) AS trace_id,
         substringUTF8(telemetry_events.span_id, 1, {longest_name:UInt32}) AS span_id,
         0 AS attribute_bytes,

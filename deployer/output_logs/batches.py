@@ -157,10 +157,13 @@ class Batches:
             # The file has no more whole line: store that the last batch was stored, and wait until the file changes.
             await asyncio.to_thread(write_progress, file.path, progress)
             return "wait_for_change"
+        first_step = progress.next_step if piece.written_ms == progress.at_ms else 0
         begun = replace(
             progress,
             end=progress.position + taken.size,
             at_ms=piece.written_ms,
+            first_step=first_step,
+            next_step=first_step + len(taken.lines),
             ends_in_line=taken.is_in_line,
         )
         # Before the next pause, in which other files of the account ask how many lines are allowed.

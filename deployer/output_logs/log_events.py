@@ -11,12 +11,15 @@ import msgspec
 from deployer.log_lines.control_characters import remove_controls
 from deployer.log_lines.lines import hide_and_truncate
 from deployer.log_lines.masking import Mask
+from deployer.output_logs.line_severity import SEVERITIES, find_severity
+from deployer.output_logs.stack_traces import MAX_RECORD_CHARACTERS, StackTraces
 from pipeline_contracts.times import format_epoch_ms, from_epoch_ms
 
 _MAX_ATTRIBUTES = 32
 _MAX_NAME_CHARACTERS = 100
 _MAX_VALUE_CHARACTERS = 1000
 _MAX_ID_CHARACTERS = 64
+_MAX_STEP = 999
 _OLDEST = timedelta(days=1)
 _CUT = (
     "Lines may be missing here: the output file became shorter, because the application truncated it or because of a "
@@ -25,13 +28,6 @@ _CUT = (
 _MESSAGES: Final = ("message", "msg", "event", "text")
 _LEVELS: Final = ("level", "severity", "levelname", "log.level", "lvl")
 _TIMES: Final = ("timestamp", "time", "@timestamp", "ts", "datetime")
-_SEVERITIES: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("trace", "verbose", "debug"), "debug"),
-    **dict.fromkeys(("info", "information", "notice", "log"), "info"),
-    **dict.fromkeys(("warn", "warning"), "warning"),
-    **dict.fromkeys(("err", "error"), "error"),
-    **dict.fromkeys(("critical", "crit", "fatal", "alert", "emerg", "emergency", "panic"), "critical"),
-}
 # Credentials of Pharos, such as the injected key in a dump of all variables. Any character may precede them, as in
 # `Bearer%20phr_ing_…`.
 _CREDENTIAL = re.compile(r"(phr_[a-z]{3}_)[0-9A-Za-z_-]{8,}")
@@ -64,9 +60,13 @@ def make_events(
     is_estimate: bool = False,
     is_cut: bool = False,
     is_unfinished: bool = False,
+    first_step: int = 0,
 ) -> list[dict[str, Any]]:
-    """Return a log event for each line that has text. `at_ms`: the time of the lines, in milliseconds since 1970.
+    """Return a log event for each line that has text; one event for a stack trace and the line before it.
 
+    `at_ms`: the time of the last write to the output, in milliseconds since 1970. Each line gets a time that is one
+    microsecond later than that of the line before, within this millisecond, so that the lines stay in order.
+    `first_step`: the microsecond of the first line.
     `mask` hides the values of variables. `is_unfinished`: the rest of the last line is not known, and its end may be
     the beginning of a value. `left_out_lines`: how many earlier lines were left out; the first event reports it.
     `is_estimate`: this number is an estimate. `is_cut`: the end of the file was lost; the first event reports it.
@@ -78,11 +78,32 @@ def make_events(
             _event(printed, at_ms, "warning", title)
             | {"attributes": printed.attributes() | {"pharos.left_out": True}}
         )
+    traces = StackTraces()
+    has_named_severity = False
     for number, line in enumerate(lines, 1):
         is_last_unfinished = is_unfinished and number == len(lines)
         text = hide_and_truncate(clean_line(line), mask, unfinished=is_last_unfinished)
-        if text:
-            events.append(_read_json(text, printed, at_ms) or _event(printed, at_ms, "info", text))
+        if not text:
+            continue
+        step = first_step + number - 1
+        if event := _read_json(text, printed, at_ms, step):
+            events.append(event)
+            traces.reset()
+            continue
+        severity = find_severity(text)
+        if traces.continues(text, severity):
+            record = events[-1]
+            if not has_named_severity:
+                record["severity"] = "error"
+            if len(record["title"]) + len(text) < MAX_RECORD_CHARACTERS:
+                record["title"] += f"\n{text}"
+            else:
+                events.append(_event(printed, at_ms, record["severity"], text, step))
+            continue
+        has_named_severity = severity is not None
+        if severity is None:
+            severity = "error" if traces.is_in_trace else "info"
+        events.append(_event(printed, at_ms, severity, text, step))
     return events
 
 
@@ -112,19 +133,23 @@ def clean_line(line: bytes) -> str:
     return _CREDENTIAL.sub(r"\1•••", text.rstrip())
 
 
-def _event(printed: Printed, at_ms: int, severity: str, title: str) -> dict[str, Any]:
+def _event(printed: Printed, at_ms: int, severity: str, title: str, step: int = 0) -> dict[str, Any]:
+    """Return an event. `step`: microseconds after `at_ms`; at most 999 are added."""
+    timestamp = format_epoch_ms(at_ms)
+    if step:
+        timestamp = f"{timestamp[:-1]}{min(step, _MAX_STEP):03d}Z"
     return {
         "type": "log",
         "severity": severity,
         "title": title,
-        "timestamp": format_epoch_ms(at_ms),
+        "timestamp": timestamp,
         "service": printed.service,
         "attributes": printed.attributes(),
     }
 
 
-def _read_json(text: str, printed: Printed, at_ms: int) -> dict[str, Any] | None:
-    """Return the event of a line that is a JSON object with a message; None for every other line."""
+def _read_json(text: str, printed: Printed, at_ms: int, step: int) -> dict[str, Any] | None:
+    """Return the event for a line that is a JSON object with a message. None for any other line."""
     if not (text.startswith("{") and text.endswith("}")):
         return None
     try:
@@ -135,7 +160,8 @@ def _read_json(text: str, printed: Printed, at_ms: int) -> dict[str, Any] | None
     if message is None or not message.strip():
         return None
     level = _take(record, _LEVELS, str | int)
-    event = _event(printed, at_ms, _read_severity(level), message)
+    severity = (find_severity(message) or "info") if level is None else _read_severity(level)
+    event = _event(printed, at_ms, severity, message, step)
     time = _read_time(_take(record, _TIMES, str), at_ms)
     if time is not None:
         event["timestamp"] = time
@@ -155,11 +181,9 @@ def _take(record: dict[str, Any], names: Sequence[str], kind: Any) -> Any:
     return None
 
 
-def _read_severity(level: str | int | None) -> str:
+def _read_severity(level: str | int) -> str:
     if isinstance(level, str):
-        return _SEVERITIES.get(level.lower(), "info")
-    if level is None:
-        return "info"
+        return SEVERITIES.get(level.lower(), "info")
     # Numbers of pino, bunyan and Python's logging, which agree from 20 on except for one step.
     for least, severity in ((60, "critical"), (50, "error"), (40, "warning"), (30, "info")):
         if level >= least:

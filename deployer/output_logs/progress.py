@@ -28,6 +28,10 @@ class Progress(msgspec.Struct):
     """The end of the batch that begins at `position` and may have been sent. None if there is no such batch."""
     at_ms: int = 0
     """The time of the lines in the batch."""
+    first_step: int = 0
+    """Number of lines in earlier batches with the same `at_ms`. The time of each line is one microsecond later."""
+    next_step: int = 0
+    """`first_step` of the following batch, if it has the same `at_ms`."""
     ends_in_line: bool = False
     """True if the batch ends inside a line."""
     is_in_line: bool = False

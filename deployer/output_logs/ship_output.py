@@ -195,6 +195,7 @@ class OutputShipper:
                 is_estimate=progress.is_estimate,
                 is_cut=progress.is_cut,
                 is_unfinished=progress.ends_in_line,
+                first_step=progress.first_step,
             )
             return events, time.thread_time() - begun
 

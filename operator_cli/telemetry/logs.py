@@ -136,11 +136,19 @@ def _print_lines(records: Sequence[Record]) -> None:
         at = f"{record['timestamp'][:10]} {record['timestamp'][11:23]}"
         severity = sanitize(record["severity"] or "", max_length=8)
         line = Text(f"{at}  {severity:<8}  ", style=style)
-        parts = [sanitize(record["service"] or "", max_length=40), _clean(record["text"])]
+        first, *others = _clean_lines(record["text"])
+        parts = [sanitize(record["service"] or "", max_length=40), first]
         console.print(line.append("  ".join(part for part in parts if part)))
+        for other in others:
+            console.print(Text(other))
 
 
 def _clean(text: str) -> str:
-    from operator_cli.terminal_text import sanitize
+    from operator_cli.terminal_text import remove_colours, sanitize
 
-    return sanitize(text, max_length=2000)
+    return sanitize(remove_colours(text), max_length=2000)
+
+
+def _clean_lines(text: str) -> list[str]:
+    """Return the lines of a record, at least one. The end of a stack trace matters most: nothing is cut there."""
+    return [_clean(line.expandtabs(4)) for line in text.splitlines()] or [""]

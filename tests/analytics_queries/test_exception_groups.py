@@ -9,6 +9,7 @@ import pytest
 
 from analytics_queries.store_clock import store_time_ms
 from analytics_queries.telemetry.exception_groups import newest_samples, seen_groups
+from analytics_queries.telemetry.exception_occurrences import newest_occurrences, occurrence_key
 from analytics_queries.telemetry.time_range import TimeRange, to_nanoseconds
 from storage_backends.column_store.chdb_embedded import ChdbColumnStore
 
@@ -33,12 +34,14 @@ def event(environment: str, offset: int, **members: Any) -> tuple[str, dict[str,
     return "pharos.telemetry_events", row
 
 
-def span_event(environment: str, offset: int, span: str, **attributes: str) -> tuple[str, dict[str, Any]]:
+def span_event(
+    environment: str, offset: int, span: str, trace: str = "ab" * 16, **attributes: str
+) -> tuple[str, dict[str, Any]]:
     row = {
         "EnvironmentId": environment,
         "Timestamp": at(offset),
         "ReceivedAt": at(offset),
-        "TraceId": "ab" * 16,
+        "TraceId": trace,
         "SpanId": span,
         "ServiceName": "api",
         "SpanAttributes": {"user.id": f"user {offset % 3}"},
@@ -51,12 +54,14 @@ def span_event(environment: str, offset: int, span: str, **attributes: str) -> t
     return "pharos.otel_traces", row
 
 
-def log_record(environment: str, offset: int, span: str, **attributes: str) -> tuple[str, dict[str, Any]]:
+def log_record(
+    environment: str, offset: int, span: str, trace: str = "ab" * 16, **attributes: str
+) -> tuple[str, dict[str, Any]]:
     row = {
         "EnvironmentId": environment,
         "Timestamp": at(offset),
         "ReceivedAt": at(offset),
-        "TraceId": "ab" * 16,
+        "TraceId": trace,
         "SpanId": span,
         "ServiceName": "api",
         "Body": "it broke",
@@ -190,6 +195,60 @@ async def test_exceptions_are_grouped_by_the_innermost_frame_without_its_line(
     assert len(found) == 2
 
 
+async def test_an_exception_that_passes_through_several_spans_counts_once(
+    column_store: ChdbColumnStore,
+) -> None:
+    """Node's instrumentation records it in the spans of the handler, of the router and of the request. The list of the
+    group's exceptions has as many entries as are counted, on pages of any size."""
+    environment = uuid.uuid4().hex
+    attributes = {
+        "exception.type": "Error",
+        "exception.message": "kaput 1",
+        "exception.stacktrace": NODE.format(1, 2),
+    }
+    other = {**attributes, "exception.message": "kaput 2"}
+    await insert_rows(
+        column_store,
+        *[span_event(environment, n, f"{n:016x}", "01" * 16, **attributes) for n in (1, 2, 3)],
+        log_record(environment, 4, f"{1:016x}", "01" * 16, **attributes),
+        # Another message, and another trace.
+        span_event(environment, 2, f"{4:016x}", "01" * 16, **other),
+        span_event(environment, 3, f"{5:016x}", "02" * 16, **attributes),
+        # An SDK that sends an event for each exception counts them itself.
+        *[
+            event(
+                environment, n, name="Error", title="kaput 1", details=NODE.format(1, 2), trace_id="01" * 16
+            )
+            for n in (5, 6)
+        ],
+    )
+    (group,) = await groups(column_store, environment)
+    assert group["count"] == 5
+    everything = TimeRange(to_nanoseconds(NOW - timedelta(days=1)), to_nanoseconds(NOW + timedelta(hours=1)))
+    # The windows that are read end between the rows of one exception.
+    boundaries = [
+        TimeRange(everything.start, to_nanoseconds(datetime.fromisoformat(at(seconds))))
+        for seconds in (2.5, 3.5, 20)
+    ]
+    counts = []
+    for within in [*boundaries, everything]:
+        for size in (1, 2, 10):
+            found: list[dict[str, Any]] = []
+            while page := await newest_occurrences(
+                column_store,
+                environment,
+                group["group_id"],
+                within,
+                occurrence_key(found[-1]) if found else None,
+                size,
+            ):
+                found += page
+            times = [row["time_ns"] for row in found]
+            assert times == sorted(times, reverse=True)
+            counts.append(len(found))
+    assert counts == [2, 2, 2, 3, 3, 3, 5, 5, 5, 5, 5, 5]
+
+
 async def test_a_fingerprint_of_the_sender_decides_the_group(column_store: ChdbColumnStore) -> None:
     environment = uuid.uuid4().hex
     await insert_rows(
@@ -211,14 +270,14 @@ async def test_an_exception_in_a_span_and_a_log_record_counts_once(column_store:
     }
     await insert_rows(
         column_store,
-        *[span_event(environment, n, f"{n:016x}", **attributes) for n in range(1, 5)],
-        *[log_record(environment, n, f"{n:016x}", **attributes) for n in range(3, 7)],
-        log_record(environment, 9, "", **attributes),
+        *[span_event(environment, n, f"{n:016x}", f"{n:032x}", **attributes) for n in range(1, 5)],
+        *[log_record(environment, n, f"{n:016x}", f"{n:032x}", **attributes) for n in range(3, 7)],
+        log_record(environment, 0, "", "", **attributes),
     )
     (group,) = await groups(column_store, environment)
     assert (group["count"], group["kind"], group["services"]) == (7, "KeyError", ["api"])
     assert group["affected_users"] == 3
-    assert group["trace_id"] == "ab" * 16
+    assert group["trace_id"] == f"{6:032x}"
     (same,) = await groups(column_store, environment, only=[group["group_id"]])
     assert same == group
 

@@ -37,8 +37,12 @@ _ALL = {
     "PHAROS_URL": "http://edge:1",
     "PHAROS_INGEST_KEY": "phr_ing_x",
     "PHAROS_ENVIRONMENT": "pre prod",
+    "SENTRY_DSN": "http://phr_ing_x@edge:1/1",
+    "SENTRY_ENVIRONMENT": "pre prod",
+    "SENTRY_RELEASE": "shop,1@abc",
 }
 _EXPORTER = {name for name in _ALL if name.startswith("OTEL_EXPORTER")}
+_SENTRY = {name for name in _ALL if name.startswith("SENTRY")}
 
 
 @pytest.mark.parametrize(
@@ -52,6 +56,9 @@ _EXPORTER = {name for name in _ALL if name.startswith("OTEL_EXPORTER")}
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://other"}, _EXPORTER),
         ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://other"}, _EXPORTER),
         ({"PHAROS_URL": "http://other"}, {"PHAROS_URL", "PHAROS_INGEST_KEY"}),
+        ({"SENTRY_DSN": "https://key@other/1"}, _SENTRY),
+        ({"SENTRY_DSN": ""}, _SENTRY),
+        ({"SENTRY_RELEASE": "1.2"}, set()),
     ],
 )
 def test_variables_of_the_user_win(own: dict[str, str], left_out: set[str]) -> None:
@@ -65,6 +72,8 @@ def test_processes_have_services_of_their_own() -> None:
     variables = telemetry.for_process("worker", "", {})
     assert variables["OTEL_SERVICE_NAME"] == "shop,1-worker"
     assert "service.version" not in variables["OTEL_RESOURCE_ATTRIBUTES"]
+    assert "SENTRY_RELEASE" not in variables
+    assert telemetry.for_process("worker", "abc", {})["SENTRY_RELEASE"] == "shop,1-worker@abc"
     assert "phr_ing_x" not in repr(telemetry)
 
 

@@ -317,6 +317,11 @@ async def test_search_in_logs(telemetry: Telemetry) -> None:
     await telemetry.insert(
         EVENTS, [event("log", title="an event was declined", severity="error", timestamp=ago(hours=3))]
     )
+    for number, title in enumerate(("    indented", "Error: x\n    at f (a.js:1:2)")):
+        stored = event("log", title=title, service=f"stacks {number}", timestamp=ago(minutes=5))
+        await telemetry.insert(EVENTS, [stored])
+        (each,) = await telemetry.read(f"logs?service=stacks+{number}")
+        assert each["text"] == title
     for query, texts in SEARCHES.items():
         found = await telemetry.read(f"logs?since=2d&{query}")
         assert [each["text"] for each in found] == texts, query

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -29,6 +30,7 @@ from deployer.output_logs.ship_output import OutputShipper
 from deployer.output_logs.stopped_outputs import StoppedOutputs
 from deployer.processes import output_file
 from deployer.processes.output_file import truncate_output
+from pipeline_contracts.times import from_epoch_ms
 from tests.deployer.unreadable import unreadable
 from tests.operator_cli.fake_ingest import FakeIngest, Fault, answer, cut_connection
 
@@ -138,6 +140,25 @@ async def test_lines_become_log_records(tmp_path: Path) -> None:
         world.restart()
         await world.settle()
         assert len(world.ingest.requests) == len(world.ingest.stored)
+
+
+async def test_lines_of_one_write_have_ascending_times_and_stack_traces_are_whole(tmp_path: Path) -> None:
+    trace = (
+        'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    1 / 0\nZeroDivisionError: x\n'
+    )
+    async with _world(tmp_path) as world:
+        # More lines than a batch has: the second one continues after the times of the first one.
+        world.print("".join(f"line {n}\n" for n in range(800)) + trace + "end\n")
+        at_ms = world.path.stat().st_mtime_ns // 10**6
+        await world.shipper.ship_once()
+        world.restart()
+        await world.settle()
+        assert len(world.ingest.stored) == 2
+        events = world.ingest.events()
+        assert (len(events), events[-2]["title"], events[-2]["severity"]) == (802, trace.rstrip(), "error")
+        times = [datetime.fromisoformat(event["timestamp"]) for event in events]
+        assert times == sorted({*times})
+        assert times[0] == from_epoch_ms(at_ms) and times[-1] < from_epoch_ms(at_ms + 1)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -550,6 +571,8 @@ async def test_a_batch_is_not_made_again_without_cpu_time(tmp_path: Path) -> Non
         world.now += 2
         await world.shipper.ship_once()
         assert (len(world.ingest.requests), world.titles) == (3, ["one"])
+
+
 def test_a_batch_without_lines_needs_no_budget() -> None:
     """A report of lines that were left out is sent also while the account has no CPU time left."""
     limits = AccountLimits(LineBudget(lambda: 0.0), lambda: 0.0)

@@ -64,7 +64,7 @@ send.send("from-web")
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         print("served", self.path, flush=True)
-        names = ("OTEL_", "PHAROS_")
+        names = ("OTEL_", "PHAROS_", "SENTRY_")
         variables = {name: value for name, value in os.environ.items() if name.startswith(names)}
         body = json.dumps({"build": open("build.txt").read(), "variables": variables}).encode()
         self.send_response(200)
@@ -105,7 +105,7 @@ def app(installation: Installation, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def _variables(app: App) -> dict[str, str]:
-    """Return the variables of the web process that Pharos sets, or that configure OpenTelemetry."""
+    """Return the variables of the web process that Pharos sets, or that configure OpenTelemetry or Sentry."""
     variables: dict[str, str] = json.loads(app.get()[1])["variables"]
     # The mark by which a deployer finds its processes.
     del variables["PHAROS_INSTANCE"]
@@ -151,6 +151,9 @@ def test_every_process_sends_telemetry_without_configuration(app: App) -> None:
         "PHAROS_URL": url,
         "PHAROS_INGEST_KEY": variables["PHAROS_INGEST_KEY"],
         "PHAROS_ENVIRONMENT": "production",
+        "SENTRY_DSN": f"{url.replace('://', '://' + variables['PHAROS_INGEST_KEY'] + '@')}/1",
+        "SENTRY_ENVIRONMENT": "production",
+        "SENTRY_RELEASE": f"shop@{commit}",
     }
     # Build steps get none of these variables.
     assert "phr_ing_" not in json.loads(app.get()[1])["build"]
@@ -172,6 +175,27 @@ def test_unmodified_sdks_need_only_the_variables(app: App, tmp_path: Path, langu
     )
     assert done.returncode == 0 and "Failed to export" not in done.stderr, done.stderr
     assert_counted(app.installation.platform, f"{language}-counted")
+
+
+def test_an_unmodified_sentry_sdk_needs_only_the_variables(app: App, tmp_path: Path) -> None:
+    variables = _variables(app)
+    program = "import sentry_sdk\nsentry_sdk.init()\n1 / 0\n"
+    # In this folder, which is no repository, only the variable names the release.
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=node_environment(**variables),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "ZeroDivisionError" in done.stderr
+    query = "SELECT service, version FROM pharos.exceptions WHERE message = 'division by zero'"
+    wait_until(lambda: app.installation.platform.query(query), 60)
+    resource = dict(pair.split("=") for pair in variables["OTEL_RESOURCE_ATTRIBUTES"].split(","))
+    assert app.installation.platform.query(query) == [
+        {"service": variables["OTEL_SERVICE_NAME"], "version": resource["service.version"]}
+    ]
 
 
 def test_the_output_of_processes_is_searchable(app: App) -> None:
