@@ -84,9 +84,33 @@ def _write_page(tag: Mapping[str, str]) -> str:
         "[signing in](sign-in.md#sign-in-with-a-password) writes. [The API](../api.md) explains "
         "credentials, limits and errors; [all operations](../http.md) lists those of the other pages.\n",
     ]
-    for method, path, operation, parameters in _list_operations(tag):
+    operations = list(_list_operations(tag))
+    parts += _write_variables({name for _, path, _, _ in operations for name in re.findall(r"\{(\w+)\}", path)})
+    for method, path, operation, parameters in operations:
         parts += _write_operation(document, method, path, operation, parameters)
     return "\n".join(parts)
+
+
+# Each command prints the IDs of what the caller has, one per line.
+_LISTS = {
+    "project": "pharos project list --quiet | head -n 1",
+    "environment": "pharos environment list --quiet | head -n 1",
+    "heartbeat": "pharos heartbeat list --quiet | head -n 1",
+    "queue": "pharos queue list --quiet | head -n 1",
+    "site": "pharos site list --quiet | head -n 1",
+}
+
+
+def _write_variables(parameters: set[str]) -> Iterator[str]:
+    """Yield how to set the variables of the paths of a page, with the first ID of a list where a command has one."""
+    if listed := [f"{_shell_name(one)}=$({_LISTS[one]})" for one in _LISTS if one in parameters]:
+        yield "The paths contain IDs. Each of these commands takes the first one that you have:\n"
+        yield "```sh\n" + "\n".join(listed) + "\n```\n"
+    if others := sorted(f"`{_shell_name(one)}`" for one in parameters - _LISTS.keys()):
+        yield (
+            f"Set {', '.join(others)} yourself, for example `{others[0].strip('`')}=…`: the values are in the responses "
+            "of the operations that list or create them.\n"
+        )
 
 
 def _write_operation(
@@ -215,7 +239,9 @@ def _indent_json(value: Any, indent: str = "") -> str:
 
 
 def _shell_name(parameter: str) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", parameter).upper()
+    # `SITE` is the public ID of the tracker in the quick start.
+    name = "site_id" if parameter == "site" else parameter
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
 
 
 def _write_responses(document: Mapping[str, Any], responses: Mapping[str, Any]) -> Iterator[str]:
