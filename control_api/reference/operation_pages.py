@@ -85,7 +85,9 @@ def _write_page(tag: Mapping[str, str]) -> str:
         "credentials, limits and errors; [all operations](../http.md) lists those of the other pages.\n",
     ]
     operations = list(_list_operations(tag))
-    parts += _write_variables({name for _, path, _, _ in operations for name in re.findall(r"\{(\w+)\}", path)})
+    parts += _write_variables(
+        {name for _, path, _, _ in operations for name in re.findall(r"\{(\w+)\}", path)}
+    )
     for method, path, operation, parameters in operations:
         parts += _write_operation(document, method, path, operation, parameters)
     return "\n".join(parts)
@@ -108,8 +110,8 @@ def _write_variables(parameters: set[str]) -> Iterator[str]:
         yield "```sh\n" + "\n".join(listed) + "\n```\n"
     if others := sorted(f"`{_shell_name(one)}`" for one in parameters - _LISTS.keys()):
         yield (
-            f"Set {', '.join(others)} yourself, for example `{others[0].strip('`')}=…`: the values are in the responses "
-            "of the operations that list or create them.\n"
+            f"Set {', '.join(others)} yourself: the responses of the operations that list or create these things "
+            "contain the values.\n"
         )
 
 

@@ -122,7 +122,9 @@ def test_blocks_that_do_not_run_have_a_reason_and_are_few() -> None:
 
 def test_the_text_before_a_block_names_its_file() -> None:
     unnamed = {
-        page: found for page in _PAGES if (found := find_unnamed_files((ROOT / page).read_text(encoding="utf-8")))
+        page: found
+        for page in _PAGES
+        if (found := find_unnamed_files((ROOT / page).read_text(encoding="utf-8")))
     }
     assert unnamed == {}
 
