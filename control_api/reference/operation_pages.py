@@ -93,20 +93,20 @@ def _write_page(tag: Mapping[str, str]) -> str:
     return "\n".join(parts)
 
 
-# Each command prints the IDs of what the caller has, one per line.
+# Each command prints the ID of what the first start has created. Names, because some requests delete what they name.
 _LISTS = {
-    "project": "pharos project list --quiet | head -n 1",
-    "environment": "pharos environment list --quiet | head -n 1",
-    "heartbeat": "pharos heartbeat list --quiet | head -n 1",
-    "queue": "pharos queue list --quiet | head -n 1",
+    "project": "pharos project show my-project --quiet",
+    "environment": "pharos environment show my-project/production --quiet",
+    "heartbeat": "pharos heartbeat show first-heartbeat --quiet",
+    "queue": "pharos queue show default --quiet",
     "site": "pharos site list --quiet | head -n 1",
 }
 
 
 def _write_variables(parameters: set[str]) -> Iterator[str]:
-    """Yield how to set the variables of the paths of a page, with the first ID of a list where a command has one."""
+    """Yield how to set the variables of the paths of a page, with a command where one prints the ID."""
     if listed := [f"{_shell_name(one)}=$({_LISTS[one]})" for one in _LISTS if one in parameters]:
-        yield "The paths contain IDs. Each of these commands takes the first one that you have:\n"
+        yield "The paths contain IDs. For what the first start has created, these commands print them:\n"
         yield "```sh\n" + "\n".join(listed) + "\n```\n"
     if others := sorted(f"`{_shell_name(one)}`" for one in parameters - _LISTS.keys()):
         yield (
