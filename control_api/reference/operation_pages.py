@@ -84,9 +84,35 @@ def _write_page(tag: Mapping[str, str]) -> str:
         "[signing in](sign-in.md#sign-in-with-a-password) writes. [The API](../api.md) explains "
         "credentials, limits and errors; [all operations](../http.md) lists those of the other pages.\n",
     ]
-    for method, path, operation, parameters in _list_operations(tag):
+    operations = list(_list_operations(tag))
+    parts += _write_variables(
+        {name for _, path, _, _ in operations for name in re.findall(r"\{(\w+)\}", path)}
+    )
+    for method, path, operation, parameters in operations:
         parts += _write_operation(document, method, path, operation, parameters)
     return "\n".join(parts)
+
+
+# Each command prints the ID of what the first start has created. Names, because some requests delete what they name.
+_LISTS = {
+    "project": "pharos project show my-project --quiet",
+    "environment": "pharos environment show my-project/production --quiet",
+    "heartbeat": "pharos heartbeat show first-heartbeat --quiet",
+    "queue": "pharos queue show default --quiet",
+    "site": "pharos site list --quiet | head -n 1",
+}
+
+
+def _write_variables(parameters: set[str]) -> Iterator[str]:
+    """Yield how to set the variables of the paths of a page, with a command where one prints the ID."""
+    if listed := [f"{_shell_name(one)}=$({_LISTS[one]})" for one in _LISTS if one in parameters]:
+        yield "The paths contain IDs. For what the first start has created, these commands print them:\n"
+        yield "```sh\n" + "\n".join(listed) + "\n```\n"
+    if others := sorted(f"`{_shell_name(one)}`" for one in parameters - _LISTS.keys()):
+        yield (
+            f"Set {', '.join(others)} yourself: the responses of the operations that list or create these things "
+            "contain the values.\n"
+        )
 
 
 def _write_operation(
@@ -215,7 +241,9 @@ def _indent_json(value: Any, indent: str = "") -> str:
 
 
 def _shell_name(parameter: str) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", parameter).upper()
+    # `SITE` is the public ID of the tracker in the quick start.
+    name = "site_id" if parameter == "site" else parameter
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
 
 
 def _write_responses(document: Mapping[str, Any], responses: Mapping[str, Any]) -> Iterator[str]:

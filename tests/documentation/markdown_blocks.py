@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 SHELL = frozenset({"sh", "bash", "console"})
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>[\w.+-]*)\s*$")
+_HIDDEN = re.compile(r"<!--.*?-->", re.DOTALL)
 _NEEDS = re.compile(r"^<!--\s*needs:\s*(.*?)\s*-->", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"<!--\s*(?P<kind>not run|before|file|output)(?::\s*(?P<text>.*?))?\s*-->", re.DOTALL)
 
@@ -51,6 +52,22 @@ def list_missing_needs(page: Path) -> list[str]:
     programs, and modules of the Python that runs the tests."""
     named = ",".join(_NEEDS.findall(page.read_text(encoding="utf-8")))
     return [name for name in map(str.strip, named.split(",")) if name and not _is_there(name)]
+
+
+def find_unnamed_files(text: str) -> list[str]:
+    """Return the names in `<!-- file: … -->` that the paragraph before their block does not show.
+
+    Readers do not see the comment, so they would not know where to save the block.
+    """
+    lines = text.split("\n")
+    unnamed = []
+    for block in _parse(text, ""):
+        if name := block.notes.get("file"):
+            above = _HIDDEN.sub("", "\n".join(lines[: block.line - 2])).rstrip()
+            paragraph = re.split(r"\n\s*\n", above)[-1]
+            if name not in paragraph or paragraph.endswith("```"):
+                unnamed.append(name)
+    return unnamed
 
 
 def _is_there(name: str) -> bool:

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.documentation.markdown_blocks import ROOT, SHELL, list_missing_needs, list_pages, read_blocks
+from tests.documentation.markdown_blocks import (
+    ROOT,
+    SHELL,
+    find_unnamed_files,
+    list_missing_needs,
+    list_pages,
+    read_blocks,
+)
 from tests.documentation.page_accounts import create_page_account
 from tests.documentation.shell_pages import find_missing_line, run_page
 from tests.documentation.static_blocks import (
@@ -111,6 +118,30 @@ def test_blocks_that_do_not_run_have_a_reason_and_are_few() -> None:
     marked = [block for block in _BLOCKS if block.reason_not_to_run is not None]
     assert [block.place for block in marked if not block.reason_not_to_run] == []
     assert len(marked) <= _MOST_NOT_RUN, "\n".join(f"{one.place}: {one.reason_not_to_run}" for one in marked)
+
+
+def test_the_text_before_a_block_names_its_file() -> None:
+    unnamed = {
+        page: found
+        for page in _PAGES
+        if (found := find_unnamed_files((ROOT / page).read_text(encoding="utf-8")))
+    }
+    assert unnamed == {}
+
+
+@pytest.mark.parametrize(
+    ("above", "unnamed"),
+    [
+        ("Save this as `a.py`:\n\n<!-- file: a.py -->", []),
+        ("Save this as `a.py`:\n\n<!-- needs: b -->\n<!-- file: a.py -->\n", []),
+        ("Save this as `a.py`.\n\nRun it:\n\n<!-- file: a.py -->", ["a.py"]),
+        ("```sh\npython a.py\n```\n\n<!-- file: a.py -->", ["a.py"]),
+        ("<!-- file: a.py -->", ["a.py"]),
+        ("Text.", []),
+    ],
+)
+def test_a_file_that_only_a_comment_names_is_found(above: str, unnamed: list[str]) -> None:
+    assert find_unnamed_files(f"# Title\n\n{above}\n```python\nx\n```\n") == unnamed
 
 
 @pytest.mark.parametrize(
