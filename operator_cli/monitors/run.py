@@ -1,7 +1,7 @@
 """Command `pharos run --heartbeat ID -- command`: run a scheduled job and report it.
 
-Reports never affect the job: it starts at once (without a key, after at most two requests that find the ping URL of the
-heartbeat with the login of this user), `pharos run` exits with its status, and a failed report is only a line
+Reports never affect the job: it starts at once (without a key, after a few requests, 3 s each at most, for the ping URL
+of the heartbeat with the login of this user), `pharos run` exits with its status, and a failed report is only a line
 on standard error. Cron runs this on many machines, so it imports nothing large.
 """
 
