@@ -270,7 +270,8 @@ def describe_failure(target: Target, method: str, error: ConnectionFailed) -> st
         return f"{url} cannot be reached through the proxy {error.proxy} of HTTPS_PROXY ({cause}). Check the proxy."
     if isinstance(cause, ConnectionRefusedError) and target.data is not None:
         return (
-            f"Nothing runs on {target.data}. Start `pharos up --data {target.data}`, or name another --data."
+            f"Nothing runs on {target.data}. Go to the folder where Pharos started, name its data folder "
+            f"with --data DIR, or start `pharos up --data {target.data}`."
         )
     if error.was_sent and isinstance(cause, ValueError):
         # Its text may contain the token.

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import http.client
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -36,12 +37,17 @@ def check_installation(data: Path, host: str, port: int, settings: Settings) -> 
     if folder.status != "error" and _is_locked(data):
         yield _check_running(data)
         return
-    yield _check_port(
+    api = _check_port(
         "API and dashboard",
         host,
         port,
         f"Stop the program that uses it, or choose another: `pharos up --port {port + 1000}`.",
     )
+    if api.status == "error" and _is_pharos(host, port):
+        # Its other ports are in use by the same installation.
+        yield Finding(f"Port {port}", "ok", f"API and dashboard: Pharos runs there, http://{host}:{port}")
+        return
+    yield api
     yield _check_port(
         "Applications",
         host,
@@ -124,6 +130,17 @@ def _check_running(data: Path) -> Finding:
     if response.status == 200:
         return Finding(name, "ok", f"`pharos up` serves http://{host}:{port}")
     return Finding(name, "error", f"http://{host}:{port} is not ready: {body}", "Look at its log.")
+
+
+def _is_pharos(host: str, port: int) -> bool:
+    """Return True if Pharos answers at the port, ready or not."""
+    with contextlib.closing(http.client.HTTPConnection(host, port, timeout=_HEALTH_SECONDS)) as connection:
+        try:
+            connection.request("GET", "/health/live")
+            response = connection.getresponse()
+            return response.status == 200 and json.loads(response.read(1000)) == {"status": "live"}
+        except (OSError, http.client.HTTPException, ValueError, RecursionError):
+            return False
 
 
 def _check_port(name: str, host: str, port: int, advice: str) -> Finding:

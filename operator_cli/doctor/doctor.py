@@ -2,9 +2,10 @@
 
 import argparse
 import json
+import os
 from dataclasses import asdict
 
-from operator_cli.credentials import add_data_argument
+from operator_cli.credentials import DEFAULT_DATA, add_data_argument
 from operator_cli.doctor.finding import Finding
 from operator_cli.errors import FAILED
 from operator_cli.messages import qualify_commands
@@ -17,12 +18,14 @@ def register_doctor(commands: "argparse._SubParsersAction[argparse.ArgumentParse
         "doctor",
         help="check whether Pharos can run here",
         description="Check this machine and the data folder: versions, settings, Git, disk, ports, permissions, and "
-        "how far applications are confined. It sends no data anywhere. In an installation with one process per part, "
+        "how far applications are confined. Where this user is logged in to "
+        "a server and the current folder has no data folder, the server is checked in place of the folder and the "
+        "ports. It sends nothing to anybody else. In an installation with one process per part, "
         "run it where the part runs. Exit status 1: a check found an error.",
     )
     add_data_argument(parser)
-    parser.add_argument("--host", default="127.0.0.1", help="--host of `pharos up` (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8000, help="--port of `pharos up` (8000)")
+    parser.add_argument("--host", help="--host of `pharos up` (127.0.0.1)")
+    parser.add_argument("--port", type=int, help="--port of `pharos up` (8000)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_run)
 
@@ -38,7 +41,6 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _find(arguments: argparse.Namespace) -> list[Finding]:
     # Imported here: `--help` and completion need none of it.
-    from operator_cli.doctor.check_installation import check_installation
     from operator_cli.doctor.check_machine import check_machine
     from wiring.control_plane import check_settings
 
@@ -48,11 +50,25 @@ def _find(arguments: argparse.Namespace) -> list[Finding]:
     except BadSettings as error:
         settings = Settings()
         found = Finding("Settings", "error", str(error), "`pharos settings` lists all of them.")
-    return [
-        *check_machine(settings),
-        found,
-        *check_installation(arguments.data, arguments.host, arguments.port, settings),
-    ]
+    return [*check_machine(settings), found, *_check_server_or_installation(arguments, settings)]
+
+
+def _check_server_or_installation(arguments: argparse.Namespace, settings: Settings) -> list[Finding]:
+    from operator_cli.api.target import find_target
+    from operator_cli.doctor.check_installation import check_installation
+    from operator_cli.doctor.check_server import check_server
+    from operator_cli.errors import CommandFailed, NotLoggedIn
+
+    is_local = arguments.data != DEFAULT_DATA or arguments.host is not None or arguments.port is not None
+    if not is_local and not os.path.lexists(DEFAULT_DATA):
+        try:
+            return [check_server(find_target(argparse.Namespace()))]
+        except NotLoggedIn:
+            pass
+        except CommandFailed as error:
+            return [Finding("Server", "error", str(error))]
+    host, port = arguments.host or "127.0.0.1", 8000 if arguments.port is None else arguments.port
+    return list(check_installation(arguments.data, host, port, settings))
 
 
 def _print(findings: list[Finding]) -> None:

@@ -90,7 +90,8 @@ def _connect(data: Path, file: Path) -> socket.socket:
     except OSError:
         connected.close()
         raise NothingRuns(
-            f"Nothing runs on {data}. Start `pharos up --data {data}`, or name another --data."
+            f"Nothing runs on {data}. Go to the folder where Pharos started, name its data folder with --data DIR, "
+            f"or start `pharos up --data {data}`."
         ) from None
     return connected
 

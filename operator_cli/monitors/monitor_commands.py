@@ -1,7 +1,9 @@
 """The verbs that `pharos heartbeat` and `pharos queue` share."""
 
 import argparse
+import shlex
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
 from operator_cli.api.client import Api
@@ -86,7 +88,15 @@ def create(arguments: argparse.Namespace, api: Api, kind: Kind, settings: dict[s
     """Create a monitor in the environment that the arguments name, and return its object with its keys."""
     environment = resolve_environment(api, arguments.environment, effect=Effect.ADDS)
     body = {"name": arguments.name, **settings}
-    created: dict[str, Any] = api.post("environments", environment.id, f"{kind}s", body=body)
+    try:
+        created: dict[str, Any] = api.post("environments", environment.id, f"{kind}s", body=body)
+    except ApiRefused as error:
+        if error.status == HTTPStatus.CONFLICT:
+            name = shlex.quote(f"{environment.path}/{arguments.name}")
+            error.args = (
+                f"{error} `pharos {kind} show {name}` shows it, `pharos {kind} new-key {name}` makes one more key.",
+            )
+        raise
     return created
 
 

@@ -1,6 +1,7 @@
 """Command `pharos run --heartbeat ID -- command`: run a scheduled job and report it.
 
-Reports never affect the job: it starts at once, `pharos run` exits with its status, and a failed report is only a line
+Reports never affect the job: it starts at once (without a key, after a few requests, 3 s each at most, for the ping URL
+of the heartbeat with the login of this user), `pharos run` exits with its status, and a failed report is only a line
 on standard error. Cron runs this on many machines, so it imports nothing large.
 """
 
@@ -36,6 +37,7 @@ _LOOKUP_SECONDS = 1.0
 _FIRST_PAUSE = 0.2
 _LONGEST_PAUSE = 5.0
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+_PING_ENDINGS = {"start": "/start", "success": "", "failure": "/fail"}
 # Exit statuses of a shell.
 _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
@@ -46,14 +48,18 @@ def register_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = commands.add_parser(
         "run",
         help="run a scheduled job, and report it to its heartbeat",
-        usage="pharos run --heartbeat ID [--key KEY] [--url URL] [--data DIR]\n                  -- command …",
+        usage="pharos run --heartbeat HEARTBEAT [--key KEY] [--url URL] [--data DIR]\n                  -- command …",
         description="Run a command and report its start and whether it succeeded, by its exit status. The exit status "
         "is the command's; a report that fails is a line on standard error. The key is --key, or "
-        f"{KEY_VARIABLE}, or that of the data folder's credentials.json; the address --url, or {URL_VARIABLE}, or that "
-        "of credentials.json.",
+        f"{KEY_VARIABLE}, or that of the data folder's credentials.json; without a key, the command finds the ping URL "
+        f"of the heartbeat with the login of this user. The address is --url, or {URL_VARIABLE}, or that of "
+        "credentials.json.",
     )
     parser.add_argument(
-        "--heartbeat", type=int, required=True, metavar="ID", help="the heartbeat that it reports to"
+        "--heartbeat",
+        required=True,
+        metavar="HEARTBEAT",
+        help="the heartbeat that it reports to: its number, or its name if this user is logged in",
     )
     parser.add_argument(
         "--key",
@@ -82,21 +88,59 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _find_target(arguments: argparse.Namespace) -> tuple[str, str | None]:
-    """Return the URL for signals and the key. Without a key the job runs unreported."""
-    key = arguments.key or os.environ.get(KEY_VARIABLE)
+    """Return the URL for signals and the key, which is empty for a ping URL. For None the job runs unreported."""
+    key = (arguments.key or os.environ.get(KEY_VARIABLE) or "").strip() or None
     url = arguments.url or os.environ.get(URL_VARIABLE)
     if not key or not url:
         known_url, known_key = _read_data_folder(arguments.data, arguments.heartbeat)
         url, key = url or known_url, key or known_key
     root = append_api_root(url or "")
+    reason = ""
+    if not arguments.heartbeat.isdecimal() or (not key and not arguments.url):
+        try:
+            number, ping_url = _find_by_login(arguments, needs_url=not key)
+        except CommandFailed as error:
+            reason = f" ({error})"
+            if not arguments.heartbeat.isdecimal():
+                key = None
+        else:
+            if not key and ping_url:
+                return ping_url, ""
+            arguments.heartbeat = number
     if not key or not _is_http_url(root):
         missing = "address (http://host)" if key else "key"
-        _warn(f"there is no {missing} of heartbeat {arguments.heartbeat}; see pharos run --help")
+        remedy = (
+            f"add --url, or set {URL_VARIABLE}"
+            if key
+            else f"make one with `pharos heartbeat new-key {arguments.heartbeat}`, then `export {KEY_VARIABLE}=KEY`"
+        )
+        _warn(
+            f"the job runs unreported: there is no {missing} of heartbeat {arguments.heartbeat}. To report it, "
+            f"{remedy}{reason}"
+        )
         return root, None
     return f"{root}/v1/heartbeats/{arguments.heartbeat}", key.strip()
 
 
-def _read_data_folder(data: Path, heartbeat: int) -> tuple[str | None, str | None]:
+def _find_by_login(arguments: argparse.Namespace, *, needs_url: bool) -> tuple[str, str | None]:
+    """Return the number of the heartbeat, and its ping URL if the token may read it. Raises `CommandFailed`."""
+    # Imported here: jobs that have a key and a number need none of it.
+    from operator_cli.api.client import Api
+    from operator_cli.api.target import find_target
+    from operator_cli.monitors.find_monitor import find_monitor
+    from operator_cli.monitors.heartbeat import read_ping_keys
+
+    data = None if arguments.data == DEFAULT_DATA else arguments.data
+    target = find_target(argparse.Namespace(data=data), announces=False)
+    api = Api(target, seconds=_REQUEST_SECONDS, is_quiet=True)
+    heartbeat = find_monitor(api, "heartbeat", arguments.heartbeat)
+    keys = (read_ping_keys(api, heartbeat) or []) if needs_url else []
+    paths = [key["urls"]["success"] for key in keys if key["state"] == "live" and key["urls"]]
+    host = target.base_url.removesuffix("/api")
+    return str(heartbeat["id"]), host + paths[0] if paths else None
+
+
+def _read_data_folder(data: Path, heartbeat: str) -> tuple[str | None, str | None]:
     """Return the address, and the key of this heartbeat, if the data folder has them."""
     known: Any
     try:
@@ -106,7 +150,7 @@ def _read_data_folder(data: Path, heartbeat: int) -> tuple[str | None, str | Non
     if not isinstance(known, dict):
         return None, None
     url, first = known.get("base_url"), known.get("heartbeat")
-    key = first.get("key") if isinstance(first, dict) and first.get("id") == heartbeat else None
+    key = first.get("key") if isinstance(first, dict) and str(first.get("id")) == heartbeat else None
     return url if isinstance(url, str) else None, key if isinstance(key, str) else None
 
 
@@ -169,7 +213,7 @@ class _Reports:
     def __init__(self, url: str, key: str | None) -> None:
         self._url = url
         self._key = key
-        self._host = urlsplit(url).netloc.rpartition("@")[2] if key else ""
+        self._host = urlsplit(url).netloc.rpartition("@")[2] if key is not None else ""
         self._opener = urllib.request.build_opener(_NoRedirects)
         self._run_id = str(uuid.uuid4())
         self._signals: queue.SimpleQueue[str | None] = queue.SimpleQueue()
@@ -220,9 +264,12 @@ class _Reports:
     def _post(self, name: str) -> tuple[str | None, bool]:
         body = f'{{"run_id":"{self._run_id}","signal":"{name}"}}'.encode()
         headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
-        request = urllib.request.Request(self._url, body, headers, method="POST")
+        url = self._url
+        if self._key == "":
+            url, body, headers = f"{url}{_PING_ENDINGS[name]}?rid={self._run_id}", b"", {}
         left = max(0.5, self._deadline - time.monotonic())
         try:
+            request = urllib.request.Request(url, body, headers, method="POST")
             with self._opener.open(request, timeout=min(_REQUEST_SECONDS, left)):
                 return None, True
         except urllib.error.HTTPError as error:

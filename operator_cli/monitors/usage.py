@@ -1,5 +1,6 @@
 """How to report to a heartbeat or a queue: commands to paste, with a new key."""
 
+import shlex
 from typing import Any, Final
 
 from operator_cli.api.names import Row
@@ -79,6 +80,8 @@ def describe_queue_key(queue: Row, key: dict[str, Any], base_url: str) -> str:
 Queue {queue["id"]}, {queue["name"]}. Its key {key["id"]}, shown this once:
 {key["key"]}
 
+For the client libraries, in the environment of the workers (a comma separates several queues):
+  export PHAROS_QUEUES={shlex.quote(f"{queue['name']}={queue['id']}:{key['key']}")}
 A snapshot:
   curl -sS {base_url}/v1/queues/{queue["id"]}/snapshots {_headers(key["key"])} -d "{body}\""""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from operator_cli.api.client import Api, open_api
 from operator_cli.api.names import Row, resolve_project
+from operator_cli.api.problems import ApiRefused
 from operator_cli.arguments import (
     ON_OFF,
     add_project_argument,
@@ -135,7 +136,12 @@ def _connect(api: Api, arguments: argparse.Namespace) -> dict[str, Any]:
         **read_secret(arguments),
     }
     project = resolve_project(api, arguments.project)
-    made: dict[str, Any] = api.post("projects", project.id, "repository", body=body)
+    try:
+        made: dict[str, Any] = api.post("projects", project.id, "repository", body=body)
+    except ApiRefused as error:
+        if "disconnect that repository first" in str(error):
+            error.args = (f"{error} `pharos repository disconnect {project.slug}` does that.",)
+        raise
     save_secret(api.target, made, is_new=True)
     return made
 

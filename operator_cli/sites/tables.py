@@ -86,4 +86,7 @@ def _format_dropped(by_reason: dict[str, int] | None) -> str:
     counts = ", ".join(
         f"{count:,} {sanitize(reason).replace('_', ' ')}" for reason, count in by_reason.items()
     )
-    return f"{counts} (events, last 30 days)" if counts else "nothing in the last 30 days"
+    if not counts:
+        return "nothing in the last 30 days (counts can be 10 s old)"
+    note = "; bot: headless and automated browsers do not count" if "bot" in by_reason else ""
+    return f"{counts} (events, last 30 days; counts can be 10 s old{note})"

@@ -4,9 +4,11 @@ import fcntl
 import json
 import shutil
 import socket
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 
 import pytest
@@ -161,3 +163,60 @@ def test_a_machine_without_git_and_namespaces(monkeypatch: pytest.MonkeyPatch) -
         "warning",
     )
     assert found["Call filter"].status == "ok"
+
+
+@contextmanager
+def _answering(status: int, body: bytes) -> Iterator[int]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (200, b'{"status": "live"}', "ok"),
+        (200, b'{"status": "other"}', "error"),
+        (200, b"<html>", "error"),
+        (200, b"[" * 100_000, "error"),
+        (404, b'{"status": "live"}', "error"),
+    ],
+)
+def test_pharos_at_the_port_is_no_error(status: int, body: bytes, expected: str, tmp_path: Path) -> None:
+    with _answering(status, body) as port:
+        findings = list(check_installation(tmp_path / "data", "127.0.0.1", port, Settings()))
+    found = next(each for each in findings if each.name == f"Port {port}")
+    assert found.status == expected
+    assert ("Pharos runs there" in found.detail) is (expected == "ok")
+
+
+def test_the_server_of_the_login_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Local ports and the data folder do not matter to a person who uses another server."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PHAROS_TOKEN", "phr_pat_x")
+    refused = b'{"type": "/problems/unauthorized", "detail": "The token is revoked."}'
+    for status, body, expected in ((200, b'{"data": {}}', "ok"), (401, refused, "error")):
+        with _answering(status, body) as port:
+            monkeypatch.setenv("PHAROS_URL", f"http://127.0.0.1:{port}")
+            _run("--json")
+        findings = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
+        assert findings["Server"]["status"] == expected
+        assert "Data folder" not in findings and "Port 8000" not in findings

@@ -55,6 +55,35 @@ def test_heartbeats_are_created_listed_changed_and_paused(pharos: RunCommand) ->
     )
 
 
+def test_a_job_reports_by_the_name_of_its_heartbeat_and_the_login(on_socket: PlatformProcess) -> None:
+    """Nobody has to keep a key: the token may read the ping URL."""
+
+    def pharos(*command: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return on_socket.run(*command, stdin=stdin)
+
+    number = str(run_json(pharos, "heartbeat", "create", "hourly-sync", "--every", "1h")["id"])
+    data = ("--data", str(on_socket.data))
+    for heartbeat, status in (("hourly-sync", 0), (number, 3)):
+        job = ("run", "--heartbeat", heartbeat, *data, "--", "sh", "-c", f"exit {status}")
+        done = on_socket.run(*job, data=False)
+        assert (done.returncode, done.stderr) == (status, "")
+    deadline = time.monotonic() + 60
+    while True:
+        runs = run_json(pharos, "heartbeat", "runs", number)
+        outcomes = sorted(run["outcome"] for run in runs)
+        if outcomes == ["failed", "succeeded"] or time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    assert outcomes == ["failed", "succeeded"]
+    done = on_socket.run("run", "--heartbeat", "no-such", *data, "--", "echo", "ran", data=False)
+    assert (done.returncode, done.stdout) == (0, "ran\n")
+    assert "the job runs unreported" in done.stderr and "pharos heartbeat new-key no-such" in done.stderr
+    shown = pharos("heartbeat", "create", "hourly-sync", "--every", "1h")
+    assert shown.returncode == 1 and "heartbeat show" in shown.stderr and "heartbeat new-key" in shown.stderr
+    printed = run_text(pharos, "queue", "create", "exported")
+    assert "\n  export PHAROS_QUEUES=exported=" in printed
+
+
 def test_queues_are_created_listed_and_shown(pharos: RunCommand) -> None:
     created = run_json(pharos, "queue", "create", "mail")
     shown = run_json(pharos, "queue", "show", str(created["id"]))

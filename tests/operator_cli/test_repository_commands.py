@@ -49,7 +49,8 @@ def test_repositories_are_connected_listed_changed_and_disconnected(pharos: RunC
     assert line.split() == [number, project, "github", "trunk", "on", URL]
     line = expect_refusal(pharos, "repository", "connect", "/srv/shop.git", "--project", project)
     assert line == (
-        f"The project {project} is deployed from {URL} (repository {number}): disconnect that repository first."
+        f"The project {project} is deployed from {URL} (repository {number}): disconnect that repository first. "
+        f"`pharos repository disconnect {project}` does that."
     )
     line = expect_refusal(pharos, "repository", "disconnect", project)
     assert line.startswith(

@@ -43,7 +43,7 @@ def test_sites_are_created_listed_changed_and_shown(pharos: RunCommand) -> None:
         "https://shop.example\n             http://localhost:8080\n",
         "Asia/Kathmandu",
         "none yet",
-        "nothing in the last 30 days",
+        "nothing in the last 30 days (counts can be 10 s old)",
         "event purchase",
         "page /welcome",
         f'/tracker/v1.js" data-site="{created["tracker_id"]}"></script>\n',

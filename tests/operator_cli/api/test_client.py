@@ -227,7 +227,9 @@ def test_an_installation_that_does_not_run_is_reported(tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{port}/api"
     with pytest.raises(InstallationUnreachable, match=f"Nothing listens at http://127.0.0.1:{port}"):
         Api(_target(url)).get("account")
-    with pytest.raises(InstallationUnreachable, match="Nothing runs on .*Start `pharos up --data"):
+    with pytest.raises(
+        InstallationUnreachable, match="Nothing runs on .*--data DIR, or start `pharos up --data"
+    ):
         Api(_target(url, tmp_path)).get("account")
     with pytest.raises(InstallationUnreachable, match="is not known"):
         Api(_target("http://no-such-host.invalid/api")).get("account")

@@ -67,7 +67,10 @@ def test_arguments_are_checked_before_the_installation_is_looked_for(tmp_path: P
         done = run(*arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert message in done.stderr
-    assert "Nothing runs on .pharos. Start `pharos up" in expect_refusal(run, "account", "list")
+    assert (
+        "Nothing runs on .pharos. Go to the folder where Pharos started, name its data folder with --data DIR, or "
+        "start `pharos up"
+    ) in expect_refusal(run, "account", "list")
 
 
 def test_a_platform_of_another_version_says_so(on_socket: PlatformProcess) -> None:
