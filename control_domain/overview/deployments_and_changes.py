@@ -83,7 +83,6 @@ async def _find_serving(
     session: AsyncSession, caller: Caller, deployments: Sequence[DeploymentDetails]
 ) -> set[str]:
     """Return the public IDs of the environments of the deployments that have a live release."""
-    # Account scope: `in_visible_projects` is bound to the account.
     query = (
         select(Environment.public_id)
         .join(LiveRelease, LiveRelease.environment_id == Environment.id)
