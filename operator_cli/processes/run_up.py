@@ -25,8 +25,8 @@ from operator_cli.messages import format_command
 from operator_cli.processes.greeting import (
     data_arguments,
     format_demo_greeting,
-    format_greeting,
     format_forgotten_password,
+    format_greeting,
     format_sign_in_command,
     format_sign_in_link,
 )
