@@ -20,8 +20,9 @@ def format_greeting(
     """Return the greeting: the address of the dashboard, how to sign in, and commands for the first minutes.
 
     `base_url` ends in `/api`. `sign_in` is the text of `format_sign_in_link`, `format_sign_in_command` or, once
-    somebody has a password, `format_forgotten_password`. The commands name `environment`, where there are several. Without
-    `show_key` the example reads the ingest key from its file, because output that is not a terminal ends up in logs.
+    somebody has a password, `format_forgotten_password`. The commands name `environment`, where there are several.
+    Without `show_key` the example reads the ingest key from its file, because output that is not a terminal ends up in
+    logs.
     """
     address = base_url.removesuffix("/api")
     option = data_arguments(data)
