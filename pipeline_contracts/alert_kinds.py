@@ -42,7 +42,7 @@ _KINDS = (
     AlertKind("heartbeat.down", "A heartbeat is down", "critical"),
     AlertKind("queue.wait", "The oldest job of a queue waits too long", "warning"),
     AlertKind("queue.size", "A queue has too many jobs", "warning"),
-    AlertKind("queue.worker_lost", "A worker of a queue reports no more", "warning"),
+    AlertKind("queue.worker_lost", "A worker of a queue stopped reporting", "warning"),
     AlertKind("exception.new", "A group of exceptions is new", "warning", "production", False),
     AlertKind(
         "exception.regressed", "A resolved group of exceptions is back", "warning", "production", False

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from control_domain.alert_events import record_alert_event
 from control_domain.tables.accounts import Person
-from control_domain.tables.deployments import Deployment, DeploymentLine
+from control_domain.tables.deployments import Deployment, DeploymentLine, LiveRelease
 from control_domain.tables.projects import Environment, Project
 from control_domain.tables.runtime import EnvironmentLease
 from pipeline_contracts.alert_kinds import EventState, Severity
@@ -23,6 +23,8 @@ _FAILED_SUBJECT = "environment"
 """One incident for all failed deployments of an environment: the next success ends it."""
 PREVIEW_SEVERITY: Severity = "warning"
 """The severity in previews of events that are critical in other environments."""
+_SERVING_SEVERITY: Severity = "warning"
+"""The severity of a failed deployment while the former release keeps its traffic."""
 
 
 async def record_deployment_alerts(
@@ -59,13 +61,23 @@ async def record_deployment_alerts(
         case DeploymentStatus.AWAITING_APPROVAL:
             record("deployment.awaiting_approval", f"approval {number}", "firing")
         case DeploymentStatus.FAILED:
-            more = {"severity": PREVIEW_SEVERITY} if is_preview else {}
+            more = {}
+            if is_preview:
+                more = {"severity": PREVIEW_SEVERITY}
+            elif await _is_serving(session, deployment):
+                more = {"severity": _SERVING_SEVERITY}
             record("deployment.failed", _FAILED_SUBJECT, "firing", **more)
         case DeploymentStatus.SUCCEEDED:
             record("deployment.failed", _FAILED_SUBJECT, "resolved")
             record("deployment.succeeded", f"succeeded {number}", "info")
             if is_preview:
                 record("preview.ready", f"ready {number}", "info")
+
+
+async def _is_serving(session: AsyncSession, deployment: Deployment) -> bool:
+    """Return True if the environment of the deployment has a live release."""
+    query = select(LiveRelease.release_id).where(LiveRelease.environment_id == deployment.environment_id)
+    return (await session.execute(query)).first() is not None
 
 
 async def _read_facts(session: AsyncSession, deployment: Deployment) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from control_domain.overview.attention_items import MAX_ITEMS, Found, Section, S
 from control_domain.projects.describe import summarize_environment, summarize_project
 from control_domain.projects.find import in_visible_projects, is_callers_role
 from control_domain.tables.configuration import ConfigurationRun
-from control_domain.tables.deployments import Deployment
+from control_domain.tables.deployments import Deployment, LiveRelease
 from control_domain.tables.projects import Environment, Project, ProjectRole
 from control_domain.tables.variables import VariableChange
 from pipeline_contracts.deploy_states import DeploymentStatus
@@ -48,18 +48,22 @@ def newest_deployments(caller: Caller) -> Select[Any]:
 
 
 async def find_failed_deployments(session: AsyncSession, caller: Caller) -> Section:
-    """Return the failed deployments that are the newest of their environment."""
+    """Return the failed deployments that are the newest of their environment.
+
+    A failure is critical if the environment serves no release, otherwise a warning.
+    """
     conditions = (
         Deployment.id.in_(newest_deployments(caller)),
         Deployment.status == DeploymentStatus.FAILED,
     )
     listed, total = await _list(session, caller, *conditions)
+    serving = await _find_serving(session, caller, listed)
     return Section(
         [
             Found(
                 make_item(
                     "deployment.failed",
-                    "critical",
+                    "warning" if each["environment_id"] in serving else "critical",
                     f"Deployment {each['id']} failed",
                     each["finished_at"] or each["created_at"],
                     ("deployment", each["id"]),
@@ -73,6 +77,22 @@ async def find_failed_deployments(session: AsyncSession, caller: Caller) -> Sect
         ],
         total,
     )
+
+
+async def _find_serving(
+    session: AsyncSession, caller: Caller, deployments: Sequence[DeploymentDetails]
+) -> set[str]:
+    """Return the public IDs of the environments of the deployments that have a live release."""
+    query = (
+        select(Environment.public_id)
+        .join(LiveRelease, LiveRelease.environment_id == Environment.id)
+        .join(Project, Project.id == Environment.project_id)
+        .where(
+            Environment.public_id.in_([each["environment_id"] for each in deployments]),
+            *in_visible_projects(caller),
+        )
+    )
+    return set((await session.execute(query)).scalars())
 
 
 async def find_waiting_deployments(session: AsyncSession, caller: Caller) -> Section:

@@ -1,5 +1,6 @@
 """Descriptions of queues that are too slow or too long, and of their workers."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from notifications.descriptions.thresholds import (
     write_fact,
 )
 
+_UUID = re.compile("[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _WORKER_ENDS = {
     "reports": "reports again",
     "stopped": "has stopped",
@@ -53,19 +55,21 @@ def _describe_worker(subject: Subject) -> Description:
     facts, is_resolved = subject.facts, subject.state == "resolved"
     queue = read_text(facts, "queue", 100) or "a queue"
     worker = read_text(facts, "worker", 40) or subject.subject
+    # A worker reports no other name than its ID. The first group of a UUID tells the workers of a queue apart.
+    name = worker.partition("-")[0] if _UUID.fullmatch(worker) else worker
     details = []
     if (last := read_time(facts, "last_report_ms")) is not None:
         details.append(f"Its last report was at {last}.")
     if is_resolved:
         predicate = _WORKER_ENDS.get(str(facts.get("reason")), "reports again")
     else:
-        predicate = "reports no more"
+        predicate = "stopped reporting"
         if (status := read_text(facts, "status", 20)) is not None:
             details.append(f"It was {status}, and did not report that it stops.")
         if (lost := read_number(facts, "lost")) is not None and lost > 1:
             details.append(f"{lost:,} workers of the queue were lost in the last hour.")
     return Description(
-        title=cut_title(f"Worker {worker} of queue {queue} {predicate}"),
+        title=cut_title(f"Worker {name} of queue {queue} {predicate}"),
         details=details,
         labels={"queue": queue, "worker": worker},
         command=_command(facts),

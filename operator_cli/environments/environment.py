@@ -239,7 +239,8 @@ def _show_created(environment: dict[str, Any]) -> None:
     print(
         qualify_commands(
             f"Environment {path} is created: {environment['id']}.\n"
-            f"It has no ingest key yet; `pharos key create --environment {path}` creates one."
+            f"It has no ingest key yet; `pharos key create --environment {path}` creates one.\n"
+            "Applications that Pharos deploys get a key of their own."
         )
     )
 

@@ -19,9 +19,10 @@ def format_greeting(
 ) -> str:
     """Return the greeting: the address of the dashboard, how to sign in, and commands for the first minutes.
 
-    `base_url` ends in `/api`. `sign_in` is the text of `format_sign_in_link` or `format_sign_in_command`, empty once
-    somebody has a password. The commands name `environment`, where there are several. Without `show_key` the example
-    reads the ingest key from its file, because output that is not a terminal ends up in logs.
+    `base_url` ends in `/api`. `sign_in` is the text of `format_sign_in_link`, `format_sign_in_command` or, once
+    somebody has a password, `format_forgotten_password`. The commands name `environment`, where there are several.
+    Without `show_key` the example reads the ingest key from its file, because output that is not a terminal ends up in
+    logs.
     """
     address = base_url.removesuffix("/api")
     option = data_arguments(data)
@@ -69,6 +70,15 @@ def format_sign_in_link(url: str) -> str:
 def format_sign_in_command(data: Path) -> str:
     """Return the command that prints the first person's sign-in link."""
     return f"""Nobody has a password yet. This command prints a sign-in link:
+
+  {format_command(["sign-in-link", *data_arguments(data)])}
+
+"""
+
+
+def format_forgotten_password(data: Path) -> str:
+    """Return the command that prints a sign-in link for a person whose password is lost."""
+    return f"""Sign in with your password. If you do not have it, this command prints a sign-in link:
 
   {format_command(["sign-in-link", *data_arguments(data)])}
 

@@ -26,6 +26,7 @@ from operator_cli.messages import format_command
 from operator_cli.processes.greeting import (
     data_arguments,
     format_demo_greeting,
+    format_forgotten_password,
     format_greeting,
     format_sign_in_command,
     format_sign_in_link,
@@ -192,16 +193,17 @@ async def _choose_environment(platform: Platform, *, is_demo: bool) -> str | Non
 
 
 async def _make_sign_in_text(platform: Platform, data: Path, *, is_terminal: bool) -> str:
-    """Return how the first person signs in to the dashboard; empty once somebody has a password.
+    """Return how the first person signs in to the dashboard, or how anybody does once somebody has a password.
 
     The secret of a link is for a terminal only: other output ends up in logs.
     """
     if not is_terminal:
-        return format_sign_in_command(data) if await has_nobody_signed_in(platform.sessions) else ""
+        is_first = await has_nobody_signed_in(platform.sessions)
+        return format_sign_in_command(data) if is_first else format_forgotten_password(data)
     actor = Actor("start of the installation")
     secret = await create_first_link(platform.sessions, actor, datetime.now(UTC))
     if secret is None:
-        return ""
+        return format_forgotten_password(data)
     return format_sign_in_link(make_sign_in_url(platform.base_url.removesuffix("/api"), secret))
 
 

@@ -24,6 +24,7 @@ def test_environments_are_created_listed_changed_and_shown(pharos: RunCommand) -
     assert output == (
         f"Environment {name} is created: {created['id']}.\n"
         f"It has no ingest key yet; `pharos key create --environment {name}` creates one.\n"
+        "Applications that Pharos deploys get a key of their own.\n"
     )
     assert (created["name"], created["order"], created["branch"]) == ("Test [red] Öst", 7, None)
     shown = run_text(

@@ -81,6 +81,18 @@ async def test_the_greeting_contains_secrets_only_on_a_terminal(
     assert (link in output.splitlines()) is is_terminal and len(link) <= 80
     assert ("pharos sign-in-link" in output) is not is_terminal
 
+    async def create_no_link(*_given: Any) -> None:
+        return None
+
+    async def has_somebody_signed_in(_sessions: object) -> bool:
+        return False
+
+    monkeypatch.setattr(run_up, "create_first_link", create_no_link)
+    monkeypatch.setattr(run_up, "has_nobody_signed_in", has_somebody_signed_in)
+    await run_up._run_until_stopped(given, Settings(), asyncio.Event(), stop)
+    output = capsys.readouterr().out
+    assert "Sign in with your password." in output and "pharos sign-in-link" in output
+
 
 @pytest.mark.parametrize(
     ("has_others", "is_demo", "named"),

@@ -82,6 +82,7 @@ _MORE_TABS = (
     "/deploy/:project/:environment?tab=settings",
     "/jobs/heartbeats/:heartbeat?tab=keys",
     "/jobs/queues/:queue?tab=keys",
+    "/settings/opentelemetry?language=sentry",
     "/analytics/:site/settings?tab=tracker",
     "/analytics/:site/settings?tab=sharing",
 )

@@ -116,7 +116,8 @@ async def follow_exception(person: Person, environment: str) -> None:
     lines = await person.request("GET", f"{inside}/logs?since=30d&trace={found['trace_id']}&limit=100")
     assert lines
     shown = await page.inner_text("main")
-    assert [line["text"] for line in lines if line["text"] not in shown] == []
+    missing = [line["text"] for line in lines if line["text"] not in shown]
+    assert not missing, (missing, shown)
 
 
 async def create_heartbeat(person: Person, name: str) -> int:
@@ -126,7 +127,7 @@ async def create_heartbeat(person: Person, name: str) -> int:
     await page.get_by_role("button", name="New heartbeat").click()
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("Name").fill(name)
-    await dialog.get_by_label("Every so often").check()
+    await dialog.get_by_label("At an interval").check()
     await dialog.get_by_label("Period", exact=True).fill("1")
     await dialog.get_by_label("Unit of period").select_option("seconds")
     await dialog.get_by_label("Grace time").first.fill("0")

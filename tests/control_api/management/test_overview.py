@@ -13,6 +13,7 @@ from sqlalchemy import delete, select, update
 from control_domain.monitors.operations import HeartbeatSettings, create_heartbeat
 from control_domain.repositories.operations import connect_repository
 from control_domain.tables.configuration import ConfigurationRun
+from control_domain.tables.deployments import LiveRelease, Release
 from control_domain.tables.exceptions import ExceptionStatus
 from control_domain.tables.monitors import HeartbeatRun, HeartbeatState, QueueState
 from control_domain.tables.notifications import AlertIncident, AlertThreshold
@@ -160,6 +161,7 @@ async def test_overview_lists_what_needs_attention(watched: Watched) -> None:
     assert by_kind["exception.new"]["count"] == 2
     assert by_kind["service.errors"]["detail"] == "10 of 100 requests in the last hour"
     assert by_kind["deployment.failed"]["detail"].endswith("Pay")
+    await _check_failure_of_a_serving_environment(watched)
     assert by_kind["deployment.waiting"]["can_decide"] is False
     assert (await watched.api.read("/v1/overview", by="maintainer"))["attention"]["items"][-1]["can_decide"]
     assert [item["severity"] for item in items] == sorted(
@@ -342,3 +344,19 @@ async def test_first_steps_are_completed_by_received_data(watched: Watched) -> N
     assert first["type"] == "production" and len(first["ingest_keys"]) == 1
     assert acme.site is not None
     assert [site["tracker"] for site in document["sites"]] == [acme.site.public_id]
+
+
+async def _check_failure_of_a_serving_environment(watched: Watched) -> None:
+    """A failed deployment is a warning while the former release keeps its traffic."""
+    acme = watched.api.platform.acme
+    built = acme.deployments["production"]
+    async with watched.api.platform.sessions() as session, session.begin():
+        release = (
+            await session.execute(select(Release.id).where(Release.deployment_id == built.id))
+        ).scalar_one()
+        live = LiveRelease(
+            environment_id=acme.environment("shop/production").id, release_id=release, since=built.created_at
+        )
+        await session.merge(live)
+    items = (await watched.api.read("/v1/overview"))["attention"]["items"]
+    assert [each["severity"] for each in items if each["kind"] == "deployment.failed"] == ["warning"]

@@ -8,7 +8,7 @@ from sqlalchemy import select, update
 
 from control_domain.deployments.queue_deployment import DeploymentRequest, queue_deployment
 from control_domain.deployments.transitions import add_log_line, transition_deployment
-from control_domain.tables.deployments import Deployment
+from control_domain.tables.deployments import Deployment, LiveRelease, Release
 from control_domain.tables.notifications import AlertEvent
 from control_domain.tables.projects import Environment
 from control_domain.tables.runtime import EnvironmentLease
@@ -124,3 +124,22 @@ async def test_a_preview_is_ready_at_its_address(managed: ManagedProject) -> Non
     (failed,) = await _take_events(managed, events[-1].id)
     severities = [json.loads(event.facts).get("severity") for event in (failed, *events)]
     assert (failed.kind, severities) == ("deployment.failed", ["warning", *[None] * len(events)])
+
+
+async def test_a_failure_while_the_former_release_serves_is_a_warning(managed: ManagedProject) -> None:
+    await _queue(managed, *FAILED)
+    (first,) = await _take_events(managed, 0)
+    assert "severity" not in json.loads(first.facts)
+    built = await _queue(managed, *SUCCEEDED)
+    number = managed.environment.id
+    async with managed.engines.sessions() as session, session.begin():
+        release = Release(
+            environment_id=number, deployment_id=built, revision=REVISION, artefact="a", created_at=NOW
+        )
+        session.add(release)
+        await session.flush()
+        session.add(LiveRelease(environment_id=number, release_id=release.id, since=NOW))
+    last = (await _take_events(managed, first.id))[-1].id
+    await _queue(managed, *FAILED)
+    (second,) = await _take_events(managed, last)
+    assert (second.kind, json.loads(second.facts)["severity"]) == ("deployment.failed", "warning")

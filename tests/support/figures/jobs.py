@@ -93,10 +93,15 @@ def _write_throughput(trend: Sequence[Mapping[str, Any]] | None) -> str:
     return f"{write_fixed(rate, 1)}/min" if rate >= 1 else f"{write_local(rate * 60, 1)}/h"
 
 
+def _write_oldest(queue: Mapping[str, Any]) -> str:
+    """Without a pending job, no job is the oldest."""
+    return "–" if queue["pending"] == 0 else write_seconds(queue["oldest_wait_seconds"])
+
+
 def _read_queue(queue: Mapping[str, Any]) -> Iterable[list[str]]:
     workers = queue["workers"]
-    yield ["Waiting", write_count(queue["pending"])]
-    yield ["Oldest job", write_seconds(queue["oldest_wait_seconds"])]
+    yield ["Pending", write_count(queue["pending"])]
+    yield ["Oldest job", _write_oldest(queue)]
     yield ["Delayed", write_count(queue["delayed"]), f"{write_count(queue['reserved'])} reserved"]
     yield ["Failed", write_count(queue["failed"])]
     yield ["Workers", write_count(workers["busy"] + workers["idle"]), write_workers(workers)]

@@ -13,7 +13,7 @@ from tests.support.figures.texts import (
     write_seconds,
 )
 
-_STATES = {"sent": "Sent", "pending": "Waiting", "failed": "Failed", "canceled": "Canceled"}
+_STATES = {"sent": "Sent", "pending": "Pending", "failed": "Failed", "canceled": "Canceled"}
 
 
 def _read_incidents(incidents: Sequence[Mapping[str, Any]]) -> Iterable[list[str]]:

@@ -8,7 +8,7 @@ from tests.support.figures.expected import Shown
 from tests.support.figures.texts import write_count, write_duration, write_plural, write_share
 
 _SHOWN_OF_GROUP = 6
-_STATES = {"ok": "Healthy", "warning": "Warning", "critical": "Critical", "idle": "Nothing yet"}
+_STATES = {"ok": "Healthy", "warning": "Warning", "critical": "Critical", "idle": "No data"}
 _GROUPS = {"critical": "Critical", "warning": "Warnings", "info": "Waiting for you or others"}
 
 

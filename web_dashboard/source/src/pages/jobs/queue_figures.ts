@@ -2,6 +2,9 @@
 import type { ListedQueue, QueueTrendPoint, WorkerCounts } from '../../../generated/client/types.gen';
 import { formatCount, plural } from '../../format/numbers';
 
+/** What `reserved` means, for a tooltip. */
+export const RESERVED = 'Jobs that a worker has taken from the queue and not finished';
+
 /** The jobs that began in the trend, per minute; undefined if no worker reported any. */
 export function throughput(trend: QueueTrendPoint[] | null, minutes: number): number | undefined {
   const jobs = (trend ?? []).reduce((sum, point) => sum + point.jobs_started, 0);

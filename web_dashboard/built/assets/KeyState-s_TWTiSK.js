@@ -1,1 +1,0 @@
-import{Ii as e,ea as t}from"./sdk.gen-DoCRWkZ5.js";import{t as n}from"./Status-IA_Kvzkz.js";function r(r,i){{let a=t(()=>i.state===`live`?`ok`:`idle`);n(r,{get tone(){return e(a)},get text(){return i.state}})}}export{r as t};
