@@ -11,7 +11,7 @@ from operator_cli.api.default_environment import Effect
 from operator_cli.api.names import Row, resolve_environment
 from operator_cli.api.problems import ApiRefused
 from operator_cli.arguments import add_yes_argument, complete, confirm
-from operator_cli.errors import NOT_FOUND, NoSuchName
+from operator_cli.errors import NOT_FOUND, CommandFailed, NoSuchName
 from operator_cli.messages import print_result
 from operator_cli.monitors.find_monitor import Kind, find_monitor
 
@@ -84,6 +84,14 @@ def run_list(
     return print_result(arguments, rows, lambda rows: show(arguments, rows))
 
 
+def _exists(api: Api, kind: Kind, path: str) -> bool:
+    try:
+        find_monitor(api, kind, path)
+    except CommandFailed:
+        return False
+    return True
+
+
 def create(arguments: argparse.Namespace, api: Api, kind: Kind, settings: dict[str, Any]) -> dict[str, Any]:
     """Create a monitor in the environment that the arguments name, and return its object with its keys."""
     environment = resolve_environment(api, arguments.environment, effect=Effect.ADDS)
@@ -91,8 +99,10 @@ def create(arguments: argparse.Namespace, api: Api, kind: Kind, settings: dict[s
     try:
         created: dict[str, Any] = api.post("environments", environment.id, f"{kind}s", body=body)
     except ApiRefused as error:
-        if error.status == HTTPStatus.CONFLICT:
-            name = shlex.quote(f"{environment.path}/{arguments.name}")
+        path = f"{environment.path}/{arguments.name}"
+        # A conflict may also be a limit of the account.
+        if error.status == HTTPStatus.CONFLICT and _exists(api, kind, path):
+            name = shlex.quote(path)
             error.args = (
                 f"{error} `pharos {kind} show {name}` shows it, `pharos {kind} new-key {name}` makes one more key.",
             )

@@ -1,8 +1,8 @@
 """Command `pharos run --heartbeat ID -- command`: run a scheduled job and report it.
 
-Reports never affect the job: it starts at once (without a key, after a few requests, 3 s each at most, for the ping URL
-of the heartbeat with the login of this user), `pharos run` exits with its status, and a failed report is only a line
-on standard error. Cron runs this on many machines, so it imports nothing large.
+Reports never affect the job: it starts at once (without a key, after at most 5 s in which the login of this user finds
+the ping URL of the heartbeat), `pharos run` exits with its status, and a failed report is only a line on standard
+error. Cron runs this on many machines, so it imports nothing large.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -32,6 +33,8 @@ URL_VARIABLE = "PHAROS_URL"
 _REQUEST_SECONDS = 3.0
 # Counted from the end of the command. Before that, the start signal is retried for as long as the command runs.
 _GIVE_UP_SECONDS = 10.0
+# The job does not wait longer for its ping URL.
+_FIND_SECONDS = 5.0
 # In addition, because the lookup of a host name ignores the time limit of a request.
 _LOOKUP_SECONDS = 1.0
 _FIRST_PAUSE = 0.2
@@ -42,6 +45,8 @@ _PING_ENDINGS = {"start": "/start", "success": "", "failure": "/fail"}
 _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
 _BY_SIGNAL = 128
+
+_Found = tuple[str, str | None]
 
 
 def register_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -98,7 +103,7 @@ def _find_target(arguments: argparse.Namespace) -> tuple[str, str | None]:
     reason = ""
     if not arguments.heartbeat.isdecimal() or (not key and not arguments.url):
         try:
-            number, ping_url = _find_by_login(arguments, needs_url=not key)
+            number, ping_url = _within(_FIND_SECONDS, lambda: _find_by_login(arguments, needs_url=not key))
         except CommandFailed as error:
             reason = f" ({error})"
             if not arguments.heartbeat.isdecimal():
@@ -122,7 +127,29 @@ def _find_target(arguments: argparse.Namespace) -> tuple[str, str | None]:
     return f"{root}/v1/heartbeats/{arguments.heartbeat}", key.strip()
 
 
-def _find_by_login(arguments: argparse.Namespace, *, needs_url: bool) -> tuple[str, str | None]:
+def _within(seconds: float, find: Callable[[], _Found]) -> _Found:
+    """Return what `find` returns. Raises `CommandFailed` if it fails or takes longer: the job must run in any case."""
+    found: queue.SimpleQueue[_Found | Exception] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            found.put(find())
+        except Exception as error:
+            found.put(error)
+
+    threading.Thread(target=run, name="ping URL", daemon=True).start()
+    try:
+        result = found.get(timeout=seconds)
+    except queue.Empty:
+        raise CommandFailed(f"the ping URL was not found within {seconds:g} s") from None
+    if isinstance(result, CommandFailed):
+        raise result
+    if isinstance(result, Exception):
+        raise CommandFailed(f"the ping URL was not found: {type(result).__name__}") from result
+    return result
+
+
+def _find_by_login(arguments: argparse.Namespace, *, needs_url: bool) -> _Found:
     """Return the number of the heartbeat, and its ping URL if the token may read it. Raises `CommandFailed`."""
     # Imported here: jobs that have a key and a number need none of it.
     from operator_cli.api.client import Api

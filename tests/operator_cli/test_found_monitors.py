@@ -1,11 +1,13 @@
 """Names of heartbeats, queues and sites, and the fields that are omitted for people without rights."""
 
+from argparse import Namespace
 from typing import Any
 
 import pytest
 
 from operator_cli.api.client import Api
 from operator_cli.errors import CommandFailed, NoSuchName
+from operator_cli.monitors import monitor_commands
 from operator_cli.monitors.find_monitor import find_monitor
 from operator_cli.monitors.heartbeat import read_ping_keys
 from operator_cli.sites.find_site import find_site
@@ -86,3 +88,16 @@ def test_ping_keys_that_the_caller_may_not_see(slug: str) -> None:
     with running_fake_api() as server, Api(server.target) as api:
         server.answers.append(problem(403, slug, "No."))
         assert read_ping_keys(api, {"id": 3}) is None
+
+
+def test_only_a_name_that_exists_is_shown_after_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conflict may also be a limit of the account."""
+    environment = Namespace(id="1", path="shop/production")
+    monkeypatch.setattr(monitor_commands, "resolve_environment", lambda *_, **__: environment)
+    with running_fake_api() as server, Api(server.target) as api:
+        _serve(server, _monitor(3, "backup"))
+        for name, is_shown in (("backup", True), ("nightly", False)):
+            server.by_path["/api/v1/environments/1/heartbeats"] = problem(409, "conflict", "No.")
+            with pytest.raises(CommandFailed) as caught:
+                monitor_commands.create(Namespace(name=name, environment=None), api, "heartbeat", {})
+            assert (f"heartbeat show shop/production/{name}" in str(caught.value)) == is_shown
