@@ -91,7 +91,9 @@ class Batches:
     def choose_again(self, path: Path) -> None:
         """Choose another batch at the same position, since nothing of this one is stored."""
         self._give_back(path)
-        self._progress[path].end = None
+        progress = self._progress[path]
+        progress.end = None
+        progress.next_step = progress.first_step
 
     def _give_back(self, path: Path) -> None:
         if (counted := self._counted.pop(path, None)) is not None:

@@ -130,7 +130,11 @@ def clean_line(line: bytes) -> str:
     text = remove_controls(line.decode("utf-8", "replace")).rstrip("\r\n")
     if "\r" in text:
         text = text[text.rindex("\r") + 1 :]
-    return _CREDENTIAL.sub(r"\1•••", text.rstrip())
+    return _hide_credentials(text.rstrip())
+
+
+def _hide_credentials(text: str) -> str:
+    return _CREDENTIAL.sub(r"\1•••", text)
 
 
 def _event(printed: Printed, at_ms: int, severity: str, title: str, step: int = 0) -> dict[str, Any]:
@@ -170,6 +174,13 @@ def _read_json(text: str, printed: Printed, at_ms: int, step: int) -> dict[str, 
         if isinstance(value, str) and 0 < len(value) <= _MAX_ID_CHARACTERS:
             event[name] = record.pop(name)
     event["attributes"] = {**dict(_scalars(record)), **printed.attributes()}
+    if "\\" in text:
+        # Credentials may have been escaped.
+        event["title"] = _hide_credentials(event["title"])
+        event["attributes"] = {
+            name: _hide_credentials(value) if isinstance(value, str) else value
+            for name, value in event["attributes"].items()
+        }
     return event
 
 

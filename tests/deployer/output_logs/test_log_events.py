@@ -24,6 +24,10 @@ _PRINTED = Printed("shop", "web", 1, 7)
         (b"INGEST=phr_ing_0123456789abcdef!", {"title": "INGEST=phr_ing_•••!"}),
         # The form in the injected variables, in which a digit precedes the key.
         (b"Authorization=Bearer%20phr_ing_0123456789abcdef", {"title": "Authorization=Bearer%20phr_ing_•••"}),
+        (
+            rb'{"msg":"phr\u005fing_0123456789abcdef","a":"phr_ing\u005f0123456789abcdef"}',
+            {"title": "phr_ing_•••", "a": "phr_ing_•••"},
+        ),
         (b'{"msg":"a","level":"ERROR"}', {"title": "a", "severity": "error"}),
         (b'{"message":"b","level":50,"pid":3}', {"title": "b", "severity": "error", "pid": 3}),
         (b'{"event":"c","level":"strange"}', {"title": "c", "severity": "info"}),

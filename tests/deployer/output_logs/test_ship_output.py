@@ -791,6 +791,9 @@ async def test_only_the_line_that_is_too_large_is_left_out(tmp_path: Path) -> No
         await world.settle()
         assert [title for title in world.titles if title in lines] == lines
         assert sum(title.startswith("Pharos left out") for title in world.titles) == 1
+        # Each try takes the same times, so that those of one millisecond suffice.
+        times = [event["timestamp"] for event in world.ingest.events() if event["title"] in lines]
+        assert [time[-4:] for time in times[1:]] == [f"{step:03}Z" for step in range(1, 51) if step != 33]
 
 
 def _refuse(ingest: FakeIngest, is_too_large: Callable[[list[dict[str, Any]]], bool]) -> Fault:
