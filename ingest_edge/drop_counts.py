@@ -66,7 +66,7 @@ class DropCounts(Generic[Owner, Reason]):
                 await self._append(owner)
 
     async def _append(self, owner: Owner) -> bool:
-        """Append the owner's record, and forget it once it is in the log. Return whether it is."""
+        """Append the record of this account or site to the log, then forget it. Return False if the log is away."""
         try:
             await self._log.append(self._topic, *self._records[owner])
         except StorageUnavailable:
