@@ -4,9 +4,9 @@ Over HTTPS its name begins with `__Host-`: no other host can set it, not even an
 domain. Its name ends in a part that is different for each installation: cookies do not distinguish ports, so that two
 installations on one host would otherwise overwrite each other's.
 
-A request with several cookies of the name has no session. One of them is not from Pharos, and neither their order nor
-their values tell which: whoever sets cookies for this host chooses the path, by which browsers sort them, and may have
-a valid session of their own. The response removes all of them except the one that this host has set with `Path=/`, so
+A request with several cookies of the name has no session. One of them is not from Pharos. Their order does not show
+which one, because browsers sort cookies by path, and an attacker can choose the path. Their values do not show it
+either, because an attacker may have a valid session. The response removes all of them except the one that this host has set with `Path=/`, so
 that the browser's next request has one cookie.
 """
 
