@@ -6,8 +6,8 @@ installations on one host would otherwise overwrite each other's.
 
 A request with several cookies of the name has no session. One of them is not from Pharos. Their order does not show
 which one, because browsers sort cookies by path, and an attacker can choose the path. Their values do not show it
-either, because an attacker may have a valid session. The response removes all of them except the one that this host has set with `Path=/`, so
-that the browser's next request has one cookie.
+either, because an attacker may have a valid session. The response removes all of them except the one that this host
+has set with `Path=/`, so that the browser's next request has one cookie.
 """
 
 import hmac
